@@ -1,0 +1,226 @@
+//! Apply: run a closure on every replica side by side.
+
+use std::sync::{Arc, PoisonError};
+
+use burn::module::Module;
+use burn::tensor::Device;
+
+use crate::config::RandomOrder;
+use crate::data_parallel::DataParallel;
+use crate::error::{DataParallelError, Phase};
+use crate::gather::GatherPlan;
+use crate::inspect::{Traits, check_placement, describe};
+use crate::scatter::{BatchInspector, Scatter};
+use crate::shards::{Shards, balanced_sizes};
+use crate::snapshot::{Link, Snapshot};
+use crate::turn::Turn;
+use crate::workers::{caught, in_replica};
+
+/// The place of one replica in a step.
+pub(crate) struct Slot {
+    pub(crate) replica: usize,
+    /// Rows of its shard over rows of the batch.
+    pub(crate) share: f64,
+    /// Rows of the batch; 1 where it has none.
+    pub(crate) total_rows: f64,
+    device: Device,
+    turn: Option<Arc<Turn>>,
+}
+
+impl Slot {
+    /// Run the user's closure, in turn where random numbers are drawn.
+    pub(crate) fn in_turn<T>(&self, run: impl FnOnce() -> T) -> T {
+        let _turn = self.turn.as_ref().map(|turn| turn.wait(self.replica));
+        run()
+    }
+
+    pub(crate) fn device_name(&self) -> String {
+        describe(&self.device)
+    }
+
+    /// The error for a closure that returned one.
+    pub(crate) fn failed(
+        &self,
+        source: Box<dyn std::error::Error + Send + Sync>,
+    ) -> DataParallelError {
+        DataParallelError::Replica {
+            replica: self.replica,
+            device: self.device_name(),
+            phase: Phase::Apply,
+            cause: source.to_string(),
+            source: Some(source),
+        }
+    }
+}
+
+/// What all replicas gave, and how to put it together.
+pub(crate) struct Applied<T> {
+    pub(crate) results: Vec<T>,
+    pub(crate) plan: GatherPlan,
+    pub(crate) total_rows: f64,
+}
+
+impl<M: Module + 'static> DataParallel<M> {
+    /// Scatter `batch`, run `work` on every replica that got a shard, and return when all have ended.
+    pub(crate) fn apply<B, T, F>(
+        &self,
+        call: &'static str,
+        batch: B,
+        link: impl FnOnce(Traits) -> Link,
+        work: F,
+    ) -> Result<Applied<T>, DataParallelError>
+    where
+        B: Scatter + Send + 'static,
+        T: Send + 'static,
+        F: Fn(&Slot, &M, B) -> Result<T, DataParallelError> + Send + Sync + 'static,
+    {
+        if in_replica() {
+            return Err(DataParallelError::Nested { call });
+        }
+        let shared = &self.shared;
+        let rows = {
+            let mut inspector = BatchInspector::new(shared.dim);
+            batch.inspect(&mut inspector);
+            inspector.finish()?
+        };
+        // A batch without rows (or with none to split) has the numbers of one device on one device: the primary.
+        let (sizes, plan) = match rows {
+            Some(rows) if rows > 0 => {
+                let sizes = balanced_sizes(rows, shared.devices.len());
+                let plan = GatherPlan::new(shared.dim, shared.output_device.clone(), &sizes);
+                (sizes, plan)
+            }
+            _ => (
+                vec![rows.unwrap_or(1)],
+                GatherPlan::whole(shared.dim, shared.output_device.clone()),
+            ),
+        };
+        let used = sizes.len();
+        let devices = &shared.devices[..used];
+        let total_rows = rows.unwrap_or(1).max(1) as f64;
+
+        let traits = self.traits();
+        let modules = self.replicas_on(devices, link(traits))?;
+        let shards = self.guarded(Phase::Scatter, 0, || {
+            if used == 1 {
+                vec![batch.to_replica(&devices[0])]
+            } else {
+                let plan = Shards::new(shared.dim, sizes, devices.to_vec());
+                batch.into_shards(&plan)
+            }
+        })?;
+
+        let undo = (traits.autodiff && traits.buffers).then(|| self.buffers());
+        let turn = self.takes_turns(traits, used).then(Arc::<Turn>::default);
+        let work = Arc::new(work);
+        let jobs = modules
+            .into_iter()
+            .zip(shards)
+            .enumerate()
+            .map(|(replica, (module, shard))| {
+                let slot = Slot {
+                    replica,
+                    share: plan.weights[replica],
+                    total_rows,
+                    device: devices[replica].clone(),
+                    turn: turn.clone(),
+                };
+                let work = work.clone();
+                let job: Box<dyn FnOnce() -> Result<T, DataParallelError> + Send> =
+                    Box::new(move || work(&slot, &module, shard));
+                job
+            })
+            .collect();
+
+        let mut results = Vec::with_capacity(used);
+        for (replica, outcome) in shared.workers.run(jobs).into_iter().enumerate() {
+            let result = outcome.unwrap_or_else(|cause| Err(self.broken(Phase::Apply, replica, cause)));
+            match result {
+                Ok(result) => results.push(result),
+                Err(error) => {
+                    if let Some(undo) = undo {
+                        undo.restore_into(&self.module);
+                    }
+                    return Err(error);
+                }
+            }
+        }
+        Ok(Applied {
+            results,
+            plan,
+            total_rows,
+        })
+    }
+
+    fn traits(&self) -> Traits {
+        self.lock().traits(&self.module, self.version)
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, crate::replicas::Replicas<M>> {
+        // A panic while replicas are renewed leaves each either whole or absent, so the lock's poison says nothing.
+        self.replicas.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn replicas_on(&self, devices: &[Device], link: Link) -> Result<Vec<M>, DataParallelError> {
+        if devices.len() == 1 {
+            return Ok(vec![self.module.clone()]);
+        }
+        check_placement(&self.module, self.primary())?;
+        self.guarded(Phase::Broadcast, 0, || {
+            self.lock().at(&self.module, self.version, devices, link)
+        })
+    }
+
+    fn takes_turns(&self, traits: Traits, used: usize) -> bool {
+        used > 1
+            && match self.shared.random_order {
+                RandomOrder::Auto => traits.autodiff && traits.random,
+                RandomOrder::InTurn => true,
+                RandomOrder::Free => false,
+            }
+    }
+
+    /// Running statistics before a step, to put back if it fails.
+    fn buffers(&self) -> Undo {
+        // Statistics that the last forward left pending are applied first, as the next forward would.
+        drop(self.module.valid());
+        Undo(Snapshot::take(&self.module, self.primary(), Link::Leaf))
+    }
+
+    /// Run work of the coordinator, turning a panic of Burn's (a device that is gone) into an error.
+    pub(crate) fn guarded<T>(
+        &self,
+        phase: Phase,
+        replica: usize,
+        work: impl FnOnce() -> T,
+    ) -> Result<T, DataParallelError> {
+        caught(work).map_err(|cause| self.broken(phase, replica, cause))
+    }
+
+    fn broken(&self, phase: Phase, replica: usize, cause: String) -> DataParallelError {
+        DataParallelError::Replica {
+            replica,
+            device: describe(&self.shared.devices[replica]),
+            phase,
+            cause,
+            source: None,
+        }
+    }
+}
+
+struct Undo(Snapshot);
+
+impl Undo {
+    /// Put the running statistics back into the cells that `module` shares with its clones.
+    fn restore_into<M: Module>(self, module: &M) {
+        // Pending statistics of the failed step are applied by `valid`, then overwritten through the shared cells by `map`;
+        // the mapped clone itself, with its copies of the parameters, is not needed.
+        let undone = caught(|| {
+            drop(module.valid());
+            drop(self.0.restore(module.clone()));
+        });
+        if let Err(cause) = undone {
+            log::error!("running statistics could not be put back after a failed step: {cause}");
+        }
+    }
+}

@@ -1,0 +1,132 @@
+//! Configuration.
+
+use burn::config::Config;
+use burn::module::Module;
+use serde::{Deserialize, Serialize};
+
+use crate::data_parallel::DataParallel;
+use crate::device_ids::DeviceIds;
+use crate::error::DataParallelError;
+
+/// What replicas do when the model draws random numbers in forward (dropout, noise, randomized activations).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum RandomOrder {
+    /// Forwards of a model that has such layers take turns; all other models run side by side. A seed repeats a run bit for
+    /// bit, because Burn's backends keep one random generator a process.
+    #[default]
+    Auto,
+    /// Forwards always take turns: for a closure that draws numbers itself.
+    InTurn,
+    /// Forwards never take turns: faster, and a seed no longer repeats a run.
+    Free,
+}
+
+/// Configuration of a [`DataParallel`], which can be saved and loaded like any Burn [`Config`].
+///
+/// ```
+/// use burn::config::Config;
+/// use burn::nn::LinearConfig;
+/// use burn::tensor::Device;
+/// use burn_data_parallel::DataParallelConfig;
+///
+/// let model = LinearConfig::new(4, 2).init(&Device::flex().autodiff());
+/// let config = DataParallelConfig::new()
+///     .with_device_ids(vec![0, 0])
+///     .with_allow_repeated(true)
+///     .with_output_device(0)
+///     .with_dim(0);
+/// let model = config.init(model)?;
+/// assert_eq!(model.replica_count(), 2);
+/// # Ok::<(), burn_data_parallel::DataParallelError>(())
+/// ```
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+#[non_exhaustive]
+pub struct DataParallelConfig {
+    /// Ordinals of the devices to use, the first being the primary; none means all visible devices.
+    pub device_ids: Option<Vec<usize>>,
+    /// Ordinal of the device on which outputs are gathered; none means the primary.
+    pub output_device: Option<usize>,
+    /// The dim along which batches are split and outputs gathered.
+    pub dim: usize,
+    /// Refuse a model whose parameters are not all on the primary, instead of moving it there.
+    pub strict: bool,
+    /// Accept a device id more than once: several replicas on one device.
+    pub allow_repeated: bool,
+    /// Whether forwards that draw random numbers take turns.
+    pub random_order: RandomOrder,
+}
+
+impl Config for DataParallelConfig {}
+
+impl DataParallelConfig {
+    /// All visible devices, dim 0, outputs on the primary.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Set [`device_ids`](Self::device_ids).
+    pub fn with_device_ids(mut self, device_ids: impl Into<Vec<usize>>) -> Self {
+        self.device_ids = Some(device_ids.into());
+        self
+    }
+
+    /// Set [`output_device`](Self::output_device).
+    pub fn with_output_device(mut self, output_device: usize) -> Self {
+        self.output_device = Some(output_device);
+        self
+    }
+
+    /// Set [`dim`](Self::dim).
+    pub fn with_dim(mut self, dim: usize) -> Self {
+        self.dim = dim;
+        self
+    }
+
+    /// Set [`strict`](Self::strict).
+    pub fn with_strict(mut self, strict: bool) -> Self {
+        self.strict = strict;
+        self
+    }
+
+    /// Set [`allow_repeated`](Self::allow_repeated).
+    pub fn with_allow_repeated(mut self, allow_repeated: bool) -> Self {
+        self.allow_repeated = allow_repeated;
+        self
+    }
+
+    /// Set [`random_order`](Self::random_order).
+    pub fn with_random_order(mut self, random_order: RandomOrder) -> Self {
+        self.random_order = random_order;
+        self
+    }
+
+    /// Wrap `model` by this configuration.
+    ///
+    /// # Errors
+    ///
+    /// As [`DataParallel::new`], and `OutputDevice` where the output device is not one of the device ids, and `Placement`
+    /// where [`strict`](Self::strict) is set and a parameter is not on the primary.
+    pub fn init<M: Module>(&self, model: M) -> Result<DataParallel<M>, DataParallelError> {
+        let ids = match &self.device_ids {
+            Some(ids) => DeviceIds::from(ids.clone()),
+            None => DeviceIds::all(),
+        };
+        self.init_on(model, ids)
+    }
+
+    /// Wrap `model` by this configuration on these devices instead of [`device_ids`](Self::device_ids).
+    ///
+    /// # Errors
+    ///
+    /// As [`init`](Self::init).
+    pub fn init_on<M: Module>(
+        &self,
+        model: M,
+        device_ids: impl Into<DeviceIds>,
+    ) -> Result<DataParallel<M>, DataParallelError> {
+        DataParallel::build(model, device_ids.into(), self)
+    }
+}

@@ -1,0 +1,289 @@
+//! The wrapper: what it holds, how it is made, and what it tells of itself.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+
+use burn::module::{Module, ModuleVisitor, Param};
+use burn::tensor::{Bool, Device, Int, Tensor};
+
+use crate::config::{DataParallelConfig, RandomOrder};
+use crate::device_ids::{DeviceIds, Resolved};
+use crate::error::DataParallelError;
+use crate::inspect::{Traits, check_placement, describe};
+use crate::replicas::{Replicas, private_copy};
+use crate::snapshot::{Link, Snapshot};
+use crate::workers::Workers;
+
+/// A module that trains and runs on several devices: one replica each, the batch split over them.
+///
+/// It is a [`Module`] itself, and a transparent one: records, parameter ids, `num_params`, `valid()`, optimizers and
+/// parameter groups see the wrapped module alone. The first device is the primary: it holds the parameters and the optimizer
+/// state, and gradients are reduced onto it.
+///
+/// ```
+/// use burn::nn::{Linear, LinearConfig};
+/// use burn::optim::{GradientsParams, SgdConfig};
+/// use burn::tensor::{Device, Distribution, Tensor};
+/// use burn_data_parallel::{DataParallel, DeviceIds};
+///
+/// let device = Device::flex().autodiff();
+/// let model = DataParallel::new(LinearConfig::new(4, 2).init(&device), DeviceIds::repeat(0, 2))?;
+/// let mut optim = SgdConfig::new().init();
+///
+/// let batch = Tensor::<2>::random([9, 4], Distribution::Default, &device);
+/// let (loss, grads) = model.train_step(batch, |replica: &Linear, shard| {
+///     replica.forward(shard).powf_scalar(2.0).mean()
+/// })?;
+/// let model = optim.step(0.1.into(), model, grads);
+/// # let _ = (loss, model);
+/// # Ok::<(), burn_data_parallel::DataParallelError>(())
+/// ```
+///
+/// # What replicas share
+///
+/// - **Parameters** (float, int, bool; frozen too) are copied from the primary before a step if they changed.
+/// - **Running statistics** (BatchNorm): each replica normalizes by its own shard, and the primary's shard updates the
+///   primary's statistics, as in PyTorch's
+///   [`DataParallel`](https://docs.pytorch.org/docs/stable/generated/torch.nn.DataParallel.html). Replicas start each step
+///   with the primary's statistics; what they add is dropped.
+/// - **Random numbers** (dropout): replicas draw different ones; see [`RandomOrder`] and [`seed_all`](Self::seed_all).
+///
+/// Clones share worker threads; each keeps parameters of its own.
+pub struct DataParallel<M> {
+    pub(crate) module: M,
+    /// Changes whenever the module's values may have: equal versions mean equal values, over all wrappers.
+    pub(crate) version: u64,
+    pub(crate) shared: Arc<Shared>,
+    pub(crate) replicas: Arc<Mutex<Replicas<M>>>,
+}
+
+/// What all clones of a wrapper have in common.
+#[derive(Debug)]
+pub(crate) struct Shared {
+    pub(crate) devices: Vec<Device>,
+    ordinals: Option<Vec<usize>>,
+    pub(crate) output_device: Device,
+    pub(crate) dim: usize,
+    pub(crate) random_order: RandomOrder,
+    pub(crate) workers: Workers,
+}
+
+fn next_version() -> u64 {
+    static NEXT: AtomicU64 = AtomicU64::new(0);
+    NEXT.fetch_add(1, Ordering::Relaxed)
+}
+
+impl<M: Module> DataParallel<M> {
+    /// Wrap `model`, to run on `device_ids`; the first is the primary, and the model is moved there.
+    ///
+    /// # Errors
+    ///
+    /// `NoDevices`, `DeviceNotFound` or `Visibility` (an id that is not visible), `RepeatedDevice`, `ReplicaCount`,
+    /// `MixedBackends`, `NoParameters`, `CannotEnumerate`, or `Thread`; all before anything is moved.
+    pub fn new(model: M, device_ids: impl Into<DeviceIds>) -> Result<Self, DataParallelError> {
+        DataParallelConfig::new().init_on(model, device_ids)
+    }
+
+    pub(crate) fn build(
+        model: M,
+        device_ids: DeviceIds,
+        config: &DataParallelConfig,
+    ) -> Result<Self, DataParallelError> {
+        let model_device = model.devices().into_iter().next();
+        let resolved = device_ids.resolve(model_device.as_ref(), config.allow_repeated)?;
+        let devices = match &model_device {
+            Some(device) => in_context_of(device, &resolved.devices),
+            None => resolved.devices.clone(),
+        };
+        let output_device = output_device(config.output_device, &resolved, &devices)?;
+        if config.strict {
+            check_placement(&model, &devices[0])?;
+        }
+        let names: Vec<String> = devices
+            .iter()
+            .enumerate()
+            .map(|(replica, device)| format!("replica {replica} {}", describe(device)))
+            .collect();
+        let workers = Workers::start(&names)?;
+        log::info!(
+            "data parallel on {} ({}): {}",
+            if devices.len() == 1 { "one device".into() } else { format!("{} devices", devices.len()) },
+            resolved.reason,
+            names.join(", "),
+        );
+        let module = onto(model, &devices[0]);
+        Ok(Self {
+            module,
+            version: next_version(),
+            replicas: Arc::new(Mutex::new(Replicas::new(devices.len()))),
+            shared: Arc::new(Shared {
+                devices,
+                ordinals: resolved.ordinals,
+                output_device,
+                dim: config.dim,
+                random_order: config.random_order,
+                workers,
+            }),
+        })
+    }
+
+    /// The same wrapper around another state of the module.
+    pub(crate) fn with_module(self, change: impl FnOnce(M) -> M) -> Self {
+        Self {
+            module: change(self.module),
+            version: next_version(),
+            shared: self.shared,
+            replicas: self.replicas,
+        }
+    }
+
+    /// A wrapper on the same devices, with replicas of its own.
+    pub(crate) fn beside(&self, module: M) -> Self {
+        Self {
+            module,
+            version: next_version(),
+            shared: self.shared.clone(),
+            replicas: Arc::new(Mutex::new(Replicas::new(self.shared.devices.len()))),
+        }
+    }
+
+    /// The wrapped module, on the primary.
+    pub fn module(&self) -> &M {
+        &self.module
+    }
+
+    /// Unwrap.
+    pub fn into_inner(self) -> M {
+        self.module
+    }
+
+    /// Change the wrapped module by any function; replicas follow before the next step.
+    pub fn map_module(self, change: impl FnOnce(M) -> M) -> Self {
+        let mut changed = self.with_module(change);
+        changed.replicas = Arc::new(Mutex::new(Replicas::new(changed.shared.devices.len())));
+        changed
+    }
+
+    /// The devices of the replicas, in order; the first is the primary.
+    pub fn replica_devices(&self) -> &[Device] {
+        &self.shared.devices
+    }
+
+    /// The ordinals of the devices, in order, where they were given or found as such.
+    pub fn device_ids(&self) -> Option<&[usize]> {
+        self.shared.ordinals.as_deref()
+    }
+
+    /// The device that holds the parameters.
+    pub fn primary(&self) -> &Device {
+        &self.shared.devices[0]
+    }
+
+    /// The device on which outputs are gathered.
+    pub fn output_device(&self) -> &Device {
+        &self.shared.output_device
+    }
+
+    /// The number of replicas.
+    pub fn replica_count(&self) -> usize {
+        self.shared.devices.len()
+    }
+
+    /// Seed the random generators of all devices, each differently, so that replicas draw different numbers and the same
+    /// seed repeats a run.
+    ///
+    /// Where a backend keeps one generator for all its devices (flex, CubeCL), that one is seeded.
+    pub fn seed_all(&self, seed: u64) {
+        // The primary last: a shared generator then starts as a plain `device.seed(seed)` would.
+        for (replica, device) in self.shared.devices.iter().enumerate().rev() {
+            device.seed(seed.wrapping_add(replica as u64));
+        }
+    }
+
+    /// Ask every device to release memory that its allocator keeps in reserve, as `torch.cuda.empty_cache` does.
+    pub fn release_cached_memory(&self) {
+        self.shared.devices.iter().for_each(Device::memory_cleanup);
+    }
+
+    /// "2 replicas on [0: Flex, 0: Flex], primary Flex": what `{}` and `{:?}` show.
+    pub(crate) fn summary(&self) -> String {
+        let names: Vec<String> = self
+            .shared
+            .devices
+            .iter()
+            .enumerate()
+            .map(|(replica, device)| match &self.shared.ordinals {
+                Some(ordinals) => format!("{}: {}", ordinals[replica], describe(device)),
+                None => describe(device),
+            })
+            .collect();
+        names.join(", ")
+    }
+}
+
+impl<M: Module> Clone for DataParallel<M> {
+    fn clone(&self) -> Self {
+        Self {
+            module: self.module.clone(),
+            version: self.version,
+            shared: self.shared.clone(),
+            replicas: self.replicas.clone(),
+        }
+    }
+}
+
+/// The devices with the model's autodiff setting, so that data made on them takes part in training as on the model's own.
+fn in_context_of(device: &Device, devices: &[Device]) -> Vec<Device> {
+    devices
+        .iter()
+        .map(|other| other.clone().with_autodiff_context_from(device))
+        .collect()
+}
+
+fn output_device(
+    asked: Option<usize>,
+    resolved: &Resolved,
+    devices: &[Device],
+) -> Result<Device, DataParallelError> {
+    let Some(asked) = asked else {
+        return Ok(devices[0].clone());
+    };
+    let position = match &resolved.ordinals {
+        Some(ordinals) => ordinals.iter().position(|&id| id == asked),
+        None => Some(asked),
+    };
+    position
+        .and_then(|position| devices.get(position).cloned())
+        .ok_or_else(|| DataParallelError::OutputDevice {
+            output_device: asked,
+            device_ids: match &resolved.ordinals {
+                Some(ordinals) => format!("{ordinals:?}"),
+                None => format!("(positions 0 to {})", devices.len() - 1),
+            },
+        })
+}
+
+/// `model` on `device`, every parameter initialized, tied parameters still tied, and clones elsewhere untouched.
+fn onto<M: Module>(model: M, device: &Device) -> M {
+    model.visit(&mut Initialize);
+    if model.devices().iter().all(|other| other == device) {
+        return model;
+    }
+    let copy = private_copy(&model, Traits::of(&model));
+    Snapshot::take(&model, device, Link::Leaf).restore(copy)
+}
+
+/// Lazy parameters draw their values when first read; reading them here makes all replicas copies of one draw.
+struct Initialize;
+
+impl ModuleVisitor for Initialize {
+    fn visit_float<const D: usize>(&mut self, param: &Param<Tensor<D>>) {
+        param.base();
+    }
+    fn visit_int<const D: usize>(&mut self, param: &Param<Tensor<D, Int>>) {
+        param.val();
+    }
+    fn visit_bool<const D: usize>(&mut self, param: &Param<Tensor<D, Bool>>) {
+        param.val();
+    }
+}

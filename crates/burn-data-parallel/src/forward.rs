@@ -1,0 +1,85 @@
+//! `forward`: scatter, run, gather, inside the autodiff graph.
+
+use burn::module::Module;
+
+use crate::data_parallel::DataParallel;
+use crate::error::{DataParallelError, Phase};
+use crate::gather::Gather;
+use crate::scatter::Scatter;
+use crate::snapshot::Link;
+
+impl<M: Module + 'static> DataParallel<M> {
+    /// Split `batch`, run `forward` on every replica side by side, and gather the outputs in order on the output device.
+    ///
+    /// In training mode everything is part of one autodiff graph: `backward()` on a loss of the gathered output gives the
+    /// gradients of the whole batch on the primary's parameters, as one device would. In validation mode
+    /// ([`valid`](Module::valid)) replicas are plain copies. [`train_step`](Self::train_step) is faster for training and
+    /// needs less memory on the primary.
+    ///
+    /// Fewer rows than replicas use fewer replicas; a batch without rows runs on the primary alone.
+    ///
+    /// ```
+    /// use burn::nn::{Linear, LinearConfig};
+    /// use burn::optim::GradientsParams;
+    /// use burn::tensor::{Device, Distribution, Tensor};
+    /// use burn_data_parallel::{DataParallel, DeviceIds};
+    ///
+    /// let device = Device::flex().autodiff();
+    /// let model = DataParallel::new(LinearConfig::new(4, 2).init(&device), DeviceIds::repeat(0, 3))?;
+    /// let batch = Tensor::<2>::random([8, 4], Distribution::Default, &device);
+    /// let output = model.forward(batch, |replica: &Linear, shard| replica.forward(shard))?;
+    /// assert_eq!(output.dims(), [8, 2]);
+    /// let grads = GradientsParams::from_grads(output.mean().backward(), &model);
+    /// assert_eq!(grads.len(), 2);
+    /// # Ok::<(), burn_data_parallel::DataParallelError>(())
+    /// ```
+    ///
+    /// # Shapes
+    ///
+    /// Every tensor of the batch that is split has the same number of rows along the configured dim (or its field's own);
+    /// outputs are concatenated along that dim.
+    ///
+    /// # Errors
+    ///
+    /// `UnequalRows`, `NoScatterDim` (the batch); `GatherShapes`, `NoGatherDim`, `ScalarOutput`, `GatherMismatch` (the
+    /// outputs); `Placement` (a parameter has left the primary); `Replica` (a replica or its device failed, after all others
+    /// have ended); `Nested` (called from inside a replica).
+    pub fn forward<B, O, F>(&self, batch: B, forward: F) -> Result<O, DataParallelError>
+    where
+        B: Scatter + Send + 'static,
+        O: Gather + Send + 'static,
+        F: Fn(&M, B) -> O + Send + Sync + 'static,
+    {
+        self.try_forward(batch, move |replica, shard| {
+            Ok::<O, std::convert::Infallible>(forward(replica, shard))
+        })
+    }
+
+    /// [`forward`](Self::forward) with a closure that can fail.
+    ///
+    /// # Errors
+    ///
+    /// As [`forward`](Self::forward); an error that the closure returned is the source of `Replica`.
+    pub fn try_forward<B, O, E, F>(&self, batch: B, forward: F) -> Result<O, DataParallelError>
+    where
+        B: Scatter + Send + 'static,
+        O: Gather + Send + 'static,
+        E: Into<Box<dyn std::error::Error + Send + Sync>>,
+        F: Fn(&M, B) -> Result<O, E> + Send + Sync + 'static,
+    {
+        let link = |traits: crate::inspect::Traits| {
+            if traits.autodiff {
+                Link::Graph
+            } else {
+                Link::Leaf
+            }
+        };
+        let applied = self.apply("forward", batch, link, move |slot, replica, shard| {
+            slot.in_turn(|| forward(replica, shard))
+                .map_err(|error| slot.failed(error.into()))
+        })?;
+        self.guarded(Phase::Gather, 0, || {
+            O::gather_shards(applied.results, &applied.plan)
+        })?
+    }
+}

@@ -1,0 +1,138 @@
+//! What the engine reads off a module before a step: its parts, its traits, and where it is.
+
+use burn::module::{Flag, Module, ModuleVisitor, Param, ParamId};
+use burn::tensor::{Bool, Device, Int, Tensor};
+
+use crate::error::DataParallelError;
+
+/// What a module is made of, in order of visit: changes when parameters are added, removed or renamed.
+pub(crate) fn signature<M: Module>(module: &M) -> Vec<ParamId> {
+    let mut ids = Ids(Vec::new());
+    module.visit(&mut ids);
+    ids.0
+}
+
+struct Ids(Vec<ParamId>);
+
+impl ModuleVisitor for Ids {
+    fn visit_float<const D: usize>(&mut self, param: &Param<Tensor<D>>) {
+        self.0.push(param.id);
+    }
+    fn visit_int<const D: usize>(&mut self, param: &Param<Tensor<D, Int>>) {
+        self.0.push(param.id);
+    }
+    fn visit_bool<const D: usize>(&mut self, param: &Param<Tensor<D, Bool>>) {
+        self.0.push(param.id);
+    }
+    fn visit_flag(&mut self, flag: &Param<Flag>) {
+        self.0.push(flag.id);
+    }
+}
+
+/// What the engine must know of a module before a step.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Traits {
+    /// Some parameter is on an autodiff device: the module is in training mode.
+    pub(crate) autodiff: bool,
+    /// Some float value takes no gradient: a buffer such as running statistics, or a frozen parameter.
+    pub(crate) buffers: bool,
+    /// Some layer draws random numbers in forward.
+    pub(crate) random: bool,
+}
+
+impl Traits {
+    pub(crate) fn of<M: Module>(module: &M) -> Self {
+        let mut visitor = TraitsVisitor::default();
+        module.visit(&mut visitor);
+        visitor.traits
+    }
+}
+
+#[derive(Default)]
+struct TraitsVisitor {
+    traits: Traits,
+    containers: Vec<String>,
+}
+
+impl ModuleVisitor for TraitsVisitor {
+    fn enter_module(&mut self, _name: &str, container_type: &str) {
+        self.containers.push(container_type.to_string());
+    }
+
+    fn exit_module(&mut self, _name: &str, _container_type: &str) {
+        self.containers.pop();
+    }
+
+    fn visit_float<const D: usize>(&mut self, param: &Param<Tensor<D>>) {
+        self.traits.autodiff |= param.is_autodiff();
+        self.traits.buffers |= !param.is_require_grad();
+    }
+
+    fn visit_flag(&mut self, flag: &Param<Flag>) {
+        // Burn's flags switch training behaviour: that of BatchNorm draws nothing, that of all other layers does.
+        let batch_norm = self
+            .containers
+            .last()
+            .is_some_and(|container| container == "Struct:BatchNorm");
+        self.traits.random |= flag.is_enabled() && !batch_norm;
+    }
+}
+
+/// Check that every parameter of `module` is on `primary`.
+pub(crate) fn check_placement<M: Module>(
+    module: &M,
+    primary: &Device,
+) -> Result<(), DataParallelError> {
+    let mut visitor = PlacementVisitor {
+        primary,
+        path: Vec::new(),
+        error: None,
+    };
+    module.visit(&mut visitor);
+    visitor.error.map_or(Ok(()), Err)
+}
+
+struct PlacementVisitor<'a> {
+    primary: &'a Device,
+    path: Vec<String>,
+    error: Option<DataParallelError>,
+}
+
+impl PlacementVisitor<'_> {
+    fn check(&mut self, device: Device) {
+        if device != *self.primary && self.error.is_none() {
+            self.error = Some(DataParallelError::Placement {
+                path: self.path.join("."),
+                device: describe(&device),
+                primary: describe(self.primary),
+            });
+        }
+    }
+}
+
+impl ModuleVisitor for PlacementVisitor<'_> {
+    fn enter_module(&mut self, name: &str, _container_type: &str) {
+        self.path.push(name.to_string());
+    }
+    fn exit_module(&mut self, _name: &str, _container_type: &str) {
+        self.path.pop();
+    }
+    fn visit_float<const D: usize>(&mut self, param: &Param<Tensor<D>>) {
+        self.check(param.lazy_device());
+    }
+    fn visit_int<const D: usize>(&mut self, param: &Param<Tensor<D, Int>>) {
+        self.check(param.lazy_device());
+    }
+    fn visit_bool<const D: usize>(&mut self, param: &Param<Tensor<D, Bool>>) {
+        self.check(param.lazy_device());
+    }
+}
+
+/// A device as messages name it: `Device<Flex(FlexDevice)>` without the wrapping.
+pub(crate) fn describe(device: &Device) -> String {
+    let text = format!("{:?}", device.clone().inner());
+    text.strip_prefix("Device<")
+        .and_then(|text| text.strip_suffix('>'))
+        .unwrap_or(&text)
+        .to_string()
+}

@@ -1,0 +1,43 @@
+//! Data parallelism for [Burn](https://burn.dev): wrap a model, keep the loop, train on every device of a list.
+//!
+//! [`DataParallel`] holds one replica of a model per device. A step scatters the batch, runs the replicas side by side, and
+//! gathers outputs or reduces gradients onto the primary, so that N replicas give what one device gives on the whole batch.
+//!
+//! # Feature flags
+//!
+//! - Backends, passed through to Burn: `flex` (default), `cuda`, `rocm`, `vulkan`, `wgpu`, `remote`.
+//! - `train`: burn-train, so that the `Learner` trains a wrapped model.
+
+mod apply;
+mod config;
+mod data_parallel;
+mod device_ids;
+mod error;
+mod forward;
+mod gather;
+mod inspect;
+mod listing;
+mod loss;
+mod module;
+mod reduce;
+mod replicas;
+mod scatter;
+mod shards;
+mod snapshot;
+mod train_step;
+mod turn;
+mod workers;
+
+pub use config::{DataParallelConfig, RandomOrder};
+pub use data_parallel::DataParallel;
+pub use device_ids::DeviceIds;
+pub use error::{DataParallelError, Phase};
+pub use gather::{Gather, GatherPlan, Mean, PerReplica, Sum};
+pub use loss::{Loss, LossWeight, StepResult};
+pub use scatter::{BatchInspector, Rows, Scatter, share};
+pub use shards::{Shards, balanced_sizes};
+
+pub use burn_data_parallel_derive::{Gather, Scatter};
+
+#[doc(hidden)] // named by the derives
+pub use burn::tensor::Device;

@@ -1,0 +1,152 @@
+//! The devices of one backend, in the order of their ordinals.
+
+use burn::tensor::{Device, DeviceType};
+use burn_visible_devices::VisibleDevices;
+
+use crate::device_ids::Resolved;
+use crate::error::DataParallelError;
+use crate::inspect::describe;
+
+/// What ordinals mean on the model's backend.
+pub(crate) struct Listing {
+    pub(crate) devices: Vec<Device>,
+    visible: Option<VisibleDevices>,
+    reason: String,
+}
+
+impl Listing {
+    /// List the devices of the backend that `device` belongs to.
+    pub(crate) fn of(
+        device: &Device,
+        visible: Option<&VisibleDevices>,
+    ) -> Result<Self, DataParallelError> {
+        let (kind, devices) = device_types()
+            .into_iter()
+            .map(|kind| (kind.clone(), Device::enumerate(kind)))
+            .find(|(_, devices)| devices.iter().any(|other| other == device))
+            .ok_or_else(|| DataParallelError::CannotEnumerate {
+                device: describe(device),
+            })?;
+        let devices: Vec<Device> = devices.into_iter().collect();
+        let found = match visible {
+            Some(visible) => Some(visible.clone()),
+            None => detect(&kind).filter(|found| found.device_count() == devices.len()),
+        };
+        Ok(match found {
+            Some(visible) => Listing {
+                devices: chosen(&visible, &devices)?,
+                reason: visible.why().to_string(),
+                visible: Some(visible),
+            },
+            None => Listing {
+                reason: format!("all that the backend of {} lists", describe(device)),
+                devices,
+                visible: None,
+            },
+        })
+    }
+
+    /// The devices of these ordinals.
+    pub(crate) fn pick(&self, ids: &[usize]) -> Result<Resolved, DataParallelError> {
+        let devices = ids
+            .iter()
+            .enumerate()
+            .map(|(position, &id)| {
+                self.devices
+                    .get(id)
+                    .cloned()
+                    .ok_or_else(|| self.not_found(id, position))
+            })
+            .collect::<Result<_, _>>()?;
+        Ok(Resolved {
+            devices,
+            ordinals: Some(ids.to_vec()),
+            reason: self.reason.clone(),
+        })
+    }
+
+    fn not_found(&self, id: usize, position: usize) -> DataParallelError {
+        // The visible list knows the cards, so its error says more: physical numbers, and the right ordinal.
+        if let Some(visible) = &self.visible
+            && let Err(error) = visible.select([u32::try_from(id).unwrap_or(u32::MAX)])
+        {
+            return error.into();
+        }
+        DataParallelError::DeviceNotFound {
+            id,
+            position,
+            available: self.describe(),
+        }
+    }
+
+    /// What there is, for error messages.
+    pub(crate) fn describe(&self) -> String {
+        let names: Vec<String> = self
+            .devices
+            .iter()
+            .enumerate()
+            .map(|(id, device)| format!("{id} = {}", describe(device)))
+            .collect();
+        match names.as_slice() {
+            [] => "no device is visible".into(),
+            [one] => format!("one device is visible ({one})"),
+            many => format!("{} devices are visible ({})", many.len(), many.join(", ")),
+        }
+    }
+}
+
+/// The devices of a visible list: entry `i` is what the driver calls `driver_ordinal`.
+fn chosen(
+    visible: &VisibleDevices,
+    devices: &[Device],
+) -> Result<Vec<Device>, DataParallelError> {
+    visible
+        .devices()
+        .iter()
+        .map(|entry| {
+            let index = entry.driver_ordinal as usize;
+            devices
+                .get(index)
+                .cloned()
+                .ok_or_else(|| DataParallelError::DeviceNotFound {
+                    id: index,
+                    position: entry.ordinal.index(),
+                    available: format!("Burn sees {} devices of this backend", devices.len()),
+                })
+        })
+        .collect()
+}
+
+/// The visible list of this process, where the backend has one.
+#[allow(unused_variables)]
+fn detect(kind: &DeviceType) -> Option<VisibleDevices> {
+    #[cfg(feature = "cuda")]
+    if matches!(kind, DeviceType::Cuda) {
+        return Some(VisibleDevices::from_env(
+            burn_visible_devices::DeviceKind::Cuda,
+        ));
+    }
+    #[cfg(feature = "rocm")]
+    if matches!(kind, DeviceType::Rocm) {
+        return Some(VisibleDevices::from_env(
+            burn_visible_devices::DeviceKind::Rocm,
+        ));
+    }
+    None
+}
+
+/// The backends compiled in whose devices can be listed.
+fn device_types() -> Vec<DeviceType> {
+    vec![
+        #[cfg(feature = "flex")]
+        DeviceType::Flex,
+        #[cfg(feature = "cuda")]
+        DeviceType::Cuda,
+        #[cfg(feature = "rocm")]
+        DeviceType::Rocm,
+        #[cfg(feature = "vulkan")]
+        DeviceType::Vulkan,
+        #[cfg(feature = "wgpu")]
+        DeviceType::Wgpu,
+    ]
+}

@@ -1,0 +1,150 @@
+//! Scatter: split a batch over replicas.
+
+mod containers;
+mod tensor;
+
+use burn::tensor::Device;
+
+use crate::{error::DataParallelError, shards::Shards};
+
+pub use containers::Rows;
+
+/// A batch, or a part of one, that can be split over replicas.
+///
+/// Implemented for tensors of any rank and kind, tuples to 6, `Vec`, `Option`, `BTreeMap` and `HashMap` of such values, and
+/// for plain values (numbers, `bool`, `char`, `String`, `()`), which every replica gets whole. Structs derive it:
+///
+/// ```
+/// use burn::tensor::{Int, Tensor};
+/// use burn_data_parallel::Scatter;
+///
+/// #[derive(Scatter, Clone)]
+/// struct Batch {
+///     images: Tensor<3>,
+///     targets: Tensor<1, Int>,
+///     #[scatter(dim = 1)]
+///     hidden: Tensor<3>, // [layers, batch, features]
+///     #[scatter(shared)]
+///     class_weights: Tensor<1>, // whole, on every replica's device
+///     #[scatter(clone)]
+///     epoch: usize, // cloned as it is; needs no `Scatter`
+/// }
+/// ```
+///
+/// As in PyTorch's [`DataParallel`](https://docs.pytorch.org/docs/stable/generated/torch.nn.DataParallel.html), a `Vec` is a
+/// structure whose elements are each split, not a list of rows; a list of rows is [`Rows`].
+pub trait Scatter: Sized {
+    /// Tell `inspector` the rows of every tensor inside, so that the number of rows is known before anything is cut.
+    fn inspect(&self, inspector: &mut BatchInspector);
+
+    /// Cut along `shards.dim()`, and move each piece to its replica's device.
+    ///
+    /// Called only after [`inspect`](Self::inspect) has found the rows to be the sum of the shards.
+    fn into_shards(self, shards: &Shards) -> Vec<Self>;
+
+    /// Move the whole value to a replica's device.
+    fn to_replica(self, device: &Device) -> Self;
+}
+
+/// One copy of `value` per shard, each whole and on its replica's device: what `#[scatter(shared)]` does.
+pub fn share<T: Scatter + Clone>(value: T, shards: &Shards) -> Vec<T> {
+    shards
+        .devices()
+        .map(|device| value.clone().to_replica(device))
+        .collect()
+}
+
+/// Collects the number of rows of a batch, with the path of each tensor for error messages.
+#[derive(Debug)]
+pub struct BatchInspector {
+    dim: usize,
+    path: Vec<String>,
+    rows: Option<(String, usize, usize)>,
+    error: Option<DataParallelError>,
+}
+
+impl BatchInspector {
+    /// An inspector for splitting along `dim`.
+    pub fn new(dim: usize) -> Self {
+        Self {
+            dim,
+            path: Vec::new(),
+            rows: None,
+            error: None,
+        }
+    }
+
+    /// Inspect a part of the batch under `name`.
+    pub fn field<T: Scatter>(&mut self, name: impl Into<String>, value: &T) {
+        self.path.push(name.into());
+        value.inspect(self);
+        self.path.pop();
+    }
+
+    /// Inspect a part of the batch that is split along a dim of its own.
+    pub fn field_along<T: Scatter>(&mut self, name: impl Into<String>, dim: usize, value: &T) {
+        let outer = std::mem::replace(&mut self.dim, dim);
+        self.field(name, value);
+        self.dim = outer;
+    }
+
+    /// A tensor of this shape is here.
+    pub fn tensor(&mut self, shape: &[usize]) {
+        match shape.get(self.dim) {
+            Some(&rows) => self.rows(rows),
+            None => {
+                let error = DataParallelError::NoScatterDim {
+                    path: self.place(),
+                    shape: shape.to_vec(),
+                    dim: self.dim,
+                };
+                self.error.get_or_insert(error);
+            }
+        }
+    }
+
+    /// Something of so many rows is here.
+    pub fn rows(&mut self, rows: usize) {
+        let place = self.place();
+        match &self.rows {
+            None => self.rows = Some((place, rows, self.dim)),
+            Some((first, first_rows, first_dim)) if *first_rows != rows => {
+                let error = DataParallelError::UnequalRows {
+                    first: first.clone(),
+                    first_rows: *first_rows,
+                    first_dim: *first_dim,
+                    second: place,
+                    second_rows: rows,
+                    second_dim: self.dim,
+                };
+                self.error.get_or_insert(error);
+            }
+            Some(_) => {}
+        }
+    }
+
+    fn place(&self) -> String {
+        place(&self.path)
+    }
+
+    /// The number of rows, or `None` for a batch without a tensor to split.
+    ///
+    /// # Errors
+    ///
+    /// `NoScatterDim` or `UnequalRows`, whichever came first.
+    pub fn finish(self) -> Result<Option<usize>, DataParallelError> {
+        match self.error {
+            Some(error) => Err(error),
+            None => Ok(self.rows.map(|(_, rows, _)| rows)),
+        }
+    }
+}
+
+/// How a path is written in messages; the whole value is `batch` or `output` by its context, so just "(root)".
+pub(crate) fn place(path: &[String]) -> String {
+    if path.is_empty() {
+        "(root)".into()
+    } else {
+        path.join(".")
+    }
+}

@@ -1,0 +1,102 @@
+//! How a batch is cut: sizes, offsets and devices of the shards.
+
+use burn::tensor::Device;
+
+/// Rows of each shard when `rows` rows are spread over `replicas`: balanced, the larger ones first, never empty.
+///
+/// Nine rows on eight replicas are `2,1,1,1,1,1,1,1`; two rows on three replicas are `1,1`, so fewer replicas run. (PyTorch
+/// cuts as [`torch.chunk`](https://docs.pytorch.org/docs/stable/generated/torch.chunk.html), which gives `2,2,2,2,1`.)
+pub fn balanced_sizes(rows: usize, replicas: usize) -> Vec<usize> {
+    let parts = replicas.min(rows);
+    (0..parts)
+        .map(|part| rows / parts + usize::from(part < rows % parts))
+        .collect()
+}
+
+/// The plan by which [`Scatter`](crate::Scatter) cuts a batch: one shard per used replica.
+#[derive(Clone, Debug)]
+pub struct Shards {
+    pub(crate) dim: usize,
+    pub(crate) sizes: Vec<usize>,
+    pub(crate) devices: Vec<Device>,
+}
+
+impl Shards {
+    /// A plan for `sizes.len()` shards along `dim`, shard `i` going to `devices[i]`.
+    ///
+    /// # Panics
+    ///
+    /// If there are fewer devices than sizes.
+    pub fn new(dim: usize, sizes: Vec<usize>, devices: Vec<Device>) -> Self {
+        assert!(
+            sizes.len() <= devices.len(),
+            "a device for each shard is needed"
+        );
+        Self {
+            dim,
+            sizes,
+            devices,
+        }
+    }
+
+    /// The dim along which tensors are cut.
+    pub fn dim(&self) -> usize {
+        self.dim
+    }
+
+    /// Number of shards.
+    pub fn len(&self) -> usize {
+        self.sizes.len()
+    }
+
+    /// Whether there is no shard.
+    pub fn is_empty(&self) -> bool {
+        self.sizes.is_empty()
+    }
+
+    /// The same plan along another dim.
+    pub fn along(&self, dim: usize) -> Self {
+        Self {
+            dim,
+            ..self.clone()
+        }
+    }
+
+    /// `(start, rows, device)` of each shard, in order.
+    pub fn ranges(&self) -> impl Iterator<Item = (usize, usize, &Device)> {
+        let mut start = 0;
+        self.sizes
+            .iter()
+            .zip(&self.devices)
+            .map(move |(&rows, device)| {
+                start += rows;
+                (start - rows, rows, device)
+            })
+    }
+
+    /// The device of each shard, in order.
+    pub fn devices(&self) -> impl Iterator<Item = &Device> {
+        self.ranges().map(|(_, _, device)| device)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_are_balanced_and_never_empty() {
+        assert_eq!(balanced_sizes(9, 8), [2, 1, 1, 1, 1, 1, 1, 1]);
+        assert_eq!(balanced_sizes(2, 3), [1, 1]);
+        assert!(balanced_sizes(0, 3).is_empty());
+        for rows in 1..200 {
+            for replicas in 1..17 {
+                let sizes = balanced_sizes(rows, replicas);
+                assert_eq!(sizes.iter().sum::<usize>(), rows);
+                assert_eq!(sizes.len(), replicas.min(rows));
+                let (min, max) = (sizes.iter().min().unwrap(), sizes.iter().max().unwrap());
+                assert!(*min >= 1 && max - min <= 1, "{rows} {replicas} {sizes:?}");
+            }
+        }
+    }
+}

@@ -1,0 +1,1 @@
+//! Behaviour of `DataParallel`, one behaviour a file.

@@ -1,0 +1,1 @@
+//! The core behaviours on distinct devices.
