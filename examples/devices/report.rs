@@ -17,7 +17,7 @@ struct Report<'a> {
     runtime: RuntimeInfo,
     imbalance: Option<ImbalanceWarning>,
     memory: Vec<Memory>,
-    driver_check: Vec<Diagnostic>,
+    driver_check: Option<Vec<Diagnostic>>,
 }
 
 /// The report, as text for people or as JSON.
@@ -47,18 +47,16 @@ fn memory(visible: &VisibleDevices) -> Vec<Memory> {
         .collect()
 }
 
-/// Where the driver's own list differs. Without the driver there is nothing to compare.
+/// Where the driver's own list differs; nothing when the driver was not asked.
 #[cfg(feature = "cuda")]
-fn driver_check(visible: &VisibleDevices) -> Vec<Diagnostic> {
-    match visible.kind() {
-        DeviceKind::Cuda => visible.check_against_driver().unwrap_or_default(),
-        _ => Vec::new(),
-    }
+fn driver_check(visible: &VisibleDevices) -> Option<Vec<Diagnostic>> {
+    let cuda = visible.kind() == DeviceKind::Cuda;
+    cuda.then(|| visible.check_against_driver().ok()).flatten()
 }
 
 #[cfg(not(feature = "cuda"))]
-fn driver_check(_visible: &VisibleDevices) -> Vec<Diagnostic> {
-    Vec::new()
+fn driver_check(_visible: &VisibleDevices) -> Option<Vec<Diagnostic>> {
+    None
 }
 
 /// The part that a report shares with the explanation of a mask.
@@ -77,9 +75,14 @@ fn text(report: &Report<'_>) -> String {
     if let Some(warning) = &report.imbalance {
         text.push_str(&format!("note: {warning}\n"));
     }
-    for diagnostic in &report.driver_check {
+    for diagnostic in report.driver_check.iter().flatten() {
         text.push_str(&format!("note: {diagnostic}\n"));
     }
+    let agrees = match report.driver_check.as_deref() {
+        None => "not asked",
+        Some([]) => "shows the same devices",
+        Some(_) => "differs, see the note",
+    };
     for (device, memory) in report.visible.devices().iter().zip(&report.memory) {
         let (free, total) = (memory.free >> 20, memory.total >> 20);
         text.push_str(&format!(
@@ -104,7 +107,7 @@ fn text(report: &Report<'_>) -> String {
             }),
     };
     text.push_str(&format!(
-        "backends: {}\ndriver: {} (CUDA {})\nNCCL: {nccl}\npeer access: {peers}",
+        "backends: {}\ndriver: {} (CUDA {}), {agrees}\nNCCL: {nccl}\npeer access: {peers}",
         report.backends.join(", "),
         known(&report.runtime.driver_version),
         known(&report.runtime.cuda_version),

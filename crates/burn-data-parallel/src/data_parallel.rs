@@ -34,7 +34,7 @@ use crate::workers::Workers;
 /// let (loss, grads) = model.train_step(batch, |replica: &Linear, shard| {
 ///     replica.forward(shard).powf_scalar(2.0).mean()
 /// })?;
-/// let model = optim.step(0.1.into(), model, grads);
+/// let model = optim.step(0.1, model, grads);
 /// # let _ = (loss, model);
 /// # Ok::<(), burn_data_parallel::DataParallelError>(())
 /// ```

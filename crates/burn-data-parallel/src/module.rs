@@ -52,18 +52,14 @@ impl<M: Module> Module for DataParallel<M> {
     }
 }
 
-impl<M: ModuleDisplay + Module> ModuleDisplay for DataParallel<M> {
-    fn custom_settings(&self) -> Option<DisplaySettings> {
-        self.module.custom_settings()
-    }
-}
+impl<M: ModuleDisplay + Module> ModuleDisplay for DataParallel<M> {}
 
 impl<M: ModuleDisplay + Module> ModuleDisplayDefault for DataParallel<M> {
     fn content(&self, content: Content) -> Option<Content> {
         content
             .set_top_level_type("DataParallel")
-            .add_formatted(&format!("replicas: {}", self.summary()))
-            .add_formatted(&format!("primary: {}", describe(self.primary())))
+            .add_debug_attribute("replicas", &format_args!("[{}]", self.summary()))
+            .add_debug_attribute("primary", &format_args!("{}", describe(self.primary())))
             .add("module", &self.module)
             .optional()
     }

@@ -60,10 +60,10 @@ impl ModuleVisitor for Collector<'_> {
             let tensor = param.base();
             let copy = match link {
                 Link::Graph => tensor.to_device(device),
-                // Detached first, so that the move is not recorded.
+                // Detached last: a move makes a non-leaf of any tensor that is on an autodiff device.
                 Link::Leaf => {
                     let requires_grad = tensor.is_require_grad();
-                    let copy = tensor.detach().to_device(device);
+                    let copy = tensor.to_device(device).detach();
                     if requires_grad {
                         copy.require_grad()
                     } else {

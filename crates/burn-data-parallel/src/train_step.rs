@@ -49,7 +49,7 @@ impl<M: Module + 'static> DataParallel<M> {
     ///     })?;
     /// assert_eq!(loss.dims(), [1]);
     /// assert_eq!(logits.dims(), [5, 3]);
-    /// let model = optim.step(0.1.into(), model, grads);
+    /// let model = optim.step(0.1, model, grads);
     /// # let _ = model;
     /// # Ok::<(), burn_data_parallel::DataParallelError>(())
     /// ```

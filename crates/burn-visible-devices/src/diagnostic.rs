@@ -132,7 +132,7 @@ impl fmt::Display for Diagnostic {
 }
 
 /// An entry can be as long as the environment allows; a message should not be.
-fn shortened(entry: &str) -> String {
+pub(crate) fn shortened(entry: &str) -> String {
     const SHOWN: usize = 80;
     match entry.char_indices().nth(SHOWN) {
         Some((end, _)) => format!("{}...", &entry[..end]),

@@ -42,7 +42,7 @@
 //!   stand anywhere; what follows the 32nd digit is ignored.
 //! - `CUDA_DEVICE_ORDER` is `FASTEST_FIRST` (also when unset) or `PCI_BUS_ID`; any other value, even an empty one,
 //!   and `cuInit` answers 101.
-//! - Values longer than the driver's buffer count as unset.
+//! - A mask of more than 2624 bytes and an order of more than 1023 count as unset.
 //!
 //! Physical ids are in PCI order whatever `CUDA_DEVICE_ORDER` says. How the driver ranks unequal cards for
 //! `FASTEST_FIRST` is not documented; cores times clock stands in for it, and with the feature `cuda`

@@ -2,7 +2,7 @@
 
 mod support;
 
-use burn_visible_devices::{Inventory, VisibleDevices};
+use burn_visible_devices::{DiagnosticKind, Inventory, VisibleDevices};
 use support::inventory;
 
 fn visible(mask: Option<&str>) -> VisibleDevices {
@@ -93,4 +93,37 @@ fn a_long_entry_is_shortened_in_messages() {
     let visible = visible(Some(&format!("0,{}", "x".repeat(2000))));
     assert!(visible.diagnostics()[0].to_string().len() < 400);
     assert_eq!(visible.diagnostics()[0].entry.len(), 83);
+}
+
+#[test]
+fn a_list_that_only_the_driver_gave_says_so_and_is_not_masked_again() {
+    let json = r#"{"source": "driver", "devices": [{"physical": 0, "uuid": "GPU-1"}, {"physical": 1, "uuid": "GPU-0"}]}"#;
+    let inventory = Inventory::from_json(json).expect("two cards");
+    let visible = VisibleDevices::resolve(Some("3,2"), None, &inventory);
+    assert_eq!(
+        visible.why(),
+        "CUDA_VISIBLE_DEVICES=\"3,2\": 2, as the driver shows them (physical 0, 1)"
+    );
+    assert_eq!(visible.device_count(), 2);
+    assert_eq!(
+        visible.diagnostics()[0].kind,
+        DiagnosticKind::DriverViewOnly
+    );
+}
+
+#[test]
+fn a_driver_that_refuses_to_start_is_not_called_missing() {
+    let json = r#"{"source": "driver", "refused": true, "devices": []}"#;
+    let inventory = Inventory::from_json(json).expect("no card");
+    let visible = VisibleDevices::resolve(Some("0,0"), None, &inventory);
+    assert_eq!(visible.outcome().code(), Some(101));
+    assert!(
+        visible.diagnostics()[0]
+            .message
+            .contains("refuses to start")
+    );
+    assert_eq!(
+        visible.why(),
+        "CUDA_VISIBLE_DEVICES=\"0,0\": none, the driver refuses to start"
+    );
 }

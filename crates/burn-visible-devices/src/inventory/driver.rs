@@ -72,9 +72,7 @@ fn uuid_text(bytes: [u8; 16]) -> String {
 
 pub(super) fn inventory() -> Result<Inventory, String> {
     let answer = ask()?;
-    if answer.outcome == DriverOutcome::InvalidDevice {
-        return Err(answer.outcome.to_string());
-    }
+    let refused = answer.outcome == DriverOutcome::InvalidDevice;
     let devices = answer
         .devices
         .into_iter()
@@ -97,6 +95,7 @@ pub(super) fn inventory() -> Result<Inventory, String> {
         cuda_version: None,
         source: InventorySource::Driver,
         missing: None,
+        refused,
     })
 }
 

@@ -22,6 +22,8 @@ struct Document {
     source: InventorySource,
     #[serde(default)]
     missing: Option<String>,
+    #[serde(default)]
+    refused: bool,
 }
 
 impl Inventory {
@@ -44,6 +46,7 @@ impl Inventory {
             cuda_version: document.cuda_version,
             source: document.source,
             missing: document.missing,
+            refused: document.refused,
         };
         super::validate::validate(&inventory)?;
         inventory.devices.sort_by_key(|device| device.physical);

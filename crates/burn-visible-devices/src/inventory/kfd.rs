@@ -31,6 +31,7 @@ pub(super) fn inventory(nodes: &Path) -> Result<Inventory, String> {
         cuda_version: None,
         source: InventorySource::Kfd,
         missing: None,
+        refused: false,
     })
 }
 

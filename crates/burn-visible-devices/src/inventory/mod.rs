@@ -49,7 +49,7 @@ impl fmt::Display for InventorySource {
 ///
 /// # JSON
 ///
-/// An object with `devices`, and any of `driver_version`, `cuda_version`, `source` and `missing`. A device needs
+/// An object with `devices`, and any of `driver_version`, `cuda_version`, `source`, `missing` and `refused`. A device needs
 /// `physical` and `uuid`; the other fields of [`PhysicalDevice`] and [`MigDevice`] may be left out. Unknown fields,
 /// repeated ids, UUIDs or PCI addresses, and more than [`Inventory::MAX_DEVICES`] cards are errors.
 ///
@@ -83,6 +83,8 @@ pub struct Inventory {
     pub(crate) cuda_version: Option<String>,
     pub(crate) source: InventorySource,
     pub(crate) missing: Option<String>,
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub(crate) refused: bool,
 }
 
 impl Inventory {
@@ -97,6 +99,7 @@ impl Inventory {
             cuda_version: None,
             source: InventorySource::Nothing,
             missing: Some(reason.into()),
+            refused: false,
         }
     }
 
@@ -118,6 +121,11 @@ impl Inventory {
     /// Where the list comes from.
     pub fn source(&self) -> InventorySource {
         self.source
+    }
+
+    /// Whether the list comes from a driver that refused to start under the environment that it found (101).
+    pub fn refused(&self) -> bool {
+        self.refused
     }
 
     /// Why there is no driver to list cards, if there is none.

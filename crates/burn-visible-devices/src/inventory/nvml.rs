@@ -47,6 +47,7 @@ fn list(nvml: &Nvml) -> Result<Inventory, NvmlError> {
         }),
         source: InventorySource::Nvml,
         missing: None,
+        refused: false,
     })
 }
 

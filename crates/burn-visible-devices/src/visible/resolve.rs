@@ -152,10 +152,7 @@ fn find(environment: &Environment, inventory: &Inventory) -> Found {
         entries.as_deref(),
     ));
     let slots: Vec<Slot> = picked.iter().map(|pick| visible[pick.slot]).collect();
-    let outcome = match slots.len() {
-        0 => DriverOutcome::NoDevice,
-        count => DriverOutcome::Ready { count },
-    };
+    let outcome = outcome_of(&slots);
     Found {
         slots,
         diagnostics,
@@ -174,22 +171,31 @@ fn all(slots: &[Slot]) -> Vec<Picked> {
 
 /// The driver's list is masked and ordered already.
 fn as_the_driver_shows(variable: &str, inventory: &Inventory) -> Found {
-    let message = "NVML is missing, and the driver knows only the devices that its mask leaves: physical ids are the \
-                   driver's own numbers, and hidden devices are not listed; install libnvidia-ml";
     let slots = slots(inventory, DeviceOrder::PciBusId);
-    let outcome = match slots.len() {
-        0 => DriverOutcome::NoDevice,
-        count => DriverOutcome::Ready { count },
+    let message = if inventory.refused() {
+        "NVML is missing, and the driver refuses to start: a device is named twice, or CUDA_DEVICE_ORDER is unknown; \
+         correct the variable, and install libnvidia-ml to see which"
+    } else {
+        "NVML is missing, and the driver knows only the devices that its mask leaves: physical ids are the driver's \
+         own numbers, and hidden devices are not listed; install libnvidia-ml"
     };
-    let diagnostics = vec![Diagnostic::new(
-        DiagnosticKind::DriverViewOnly,
-        variable,
-        "",
-        message,
-    )];
+    let kind = DiagnosticKind::DriverViewOnly;
+    let diagnostics = vec![Diagnostic::new(kind, variable, "", message)];
+    let outcome = if inventory.refused() {
+        DriverOutcome::InvalidDevice
+    } else {
+        outcome_of(&slots)
+    };
     Found {
         slots,
         diagnostics,
         outcome,
+    }
+}
+
+fn outcome_of(slots: &[Slot]) -> DriverOutcome {
+    match slots.len() {
+        0 => DriverOutcome::NoDevice,
+        count => DriverOutcome::Ready { count },
     }
 }

@@ -1,6 +1,7 @@
 //! Lists given in code: strict, and possible after the driver has started.
 
 use super::{VisibleDevice, VisibleDevices};
+use crate::diagnostic::shortened;
 use crate::mask::{Slot, read_list};
 use crate::{DriverOutcome, Ordinal, VisibilityError};
 
@@ -94,7 +95,7 @@ impl VisibleDevices {
                 ..device.clone()
             })
             .collect();
-        let why = format!("{}; selected in code: {list}", self.why);
+        let why = format!("{}; selected in code: {}", self.why, shortened(list));
         Ok(Self {
             devices,
             why,

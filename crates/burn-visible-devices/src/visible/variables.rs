@@ -4,9 +4,10 @@ use crate::environment::Variable;
 use crate::mask::DeviceOrder;
 use crate::{Diagnostic, DiagnosticKind, Environment};
 
-/// The longest mask that the driver reads; a longer one counts as unset.
-const LONGEST_MASK: usize = 2560;
-/// The longest order that the driver reads; a longer one counts as unset.
+/// The longest mask that the driver (580) reads, as many bytes as 64 whole UUIDs with their commas; a longer one
+/// counts as unset.
+const LONGEST_MASK: usize = 2624;
+/// The longest order that the driver (580) reads; a longer one counts as unset.
 const LONGEST_ORDER: usize = 1023;
 
 /// The order that the driver follows, or `None` when it refuses to start.

@@ -1,57 +1,51 @@
 //! The reason in one line.
 
 use super::VisibleDevices;
-use crate::{DriverOutcome, Environment};
+use crate::diagnostic::shortened;
+use crate::environment::Variable;
+use crate::{DriverOutcome, Environment, InventorySource};
 
 /// The variables that are set, or that none is, and the cards that this leaves.
 pub(super) fn why(environment: &Environment, visible: &VisibleDevices) -> String {
+    format!("{}: {}", cause(environment), which(visible))
+}
+
+fn cause(environment: &Environment) -> String {
+    let mut set: Vec<String> = environment.masks().iter().filter_map(assignment).collect();
+    if set.is_empty() {
+        let names = environment.masks().iter().map(|mask| mask.name.as_str());
+        let names: Vec<_> = names.collect();
+        let verb = if names.len() == 1 { "is" } else { "are" };
+        set.push(format!("{} {verb} unset", names.join(" and ")));
+    }
+    set.extend(environment.order().and_then(assignment));
+    set.join(", ")
+}
+
+fn assignment(variable: &Variable) -> Option<String> {
+    let value = variable.value.as_deref()?;
+    Some(format!("{}={:?}", variable.name, shortened(value)))
+}
+
+fn which(visible: &VisibleDevices) -> String {
     let all = visible.inventory.devices().len();
-    let set: Vec<String> = environment
-        .masks()
-        .iter()
-        .filter_map(|mask| {
-            mask.value
-                .as_ref()
-                .map(|value| format!("{}={value:?}", mask.name))
-        })
-        .collect();
-    let cause = if set.is_empty() {
-        let names: Vec<_> = environment
-            .masks()
-            .iter()
-            .map(|mask| mask.name.as_str())
-            .collect();
-        format!(
-            "{} {} unset",
-            names.join(" and "),
-            if names.len() == 1 { "is" } else { "are" }
-        )
-    } else {
-        set.join(", ")
-    };
-    let order = environment.order().and_then(|order| {
-        order
-            .value
-            .as_ref()
-            .map(|value| format!(", {}={value:?}", order.name))
-    });
     let count = visible.devices.len();
-    let which = match visible.outcome() {
-        DriverOutcome::DriverMissing { .. } => "none, there is no driver".to_owned(),
-        _ if count == 0 => format!("none of {all}"),
-        _ => {
-            let physical: Vec<_> = visible
-                .devices
-                .iter()
-                .map(|device| device.physical.to_string())
-                .collect();
-            let share = if count == all {
-                format!("all {all}")
-            } else {
-                format!("{count} of {all}")
-            };
-            format!("{share} (physical {})", physical.join(", "))
+    let parts = visible.devices.iter().any(|device| device.mig.is_some());
+    let share = match visible.outcome() {
+        DriverOutcome::DriverMissing { .. } => return "none, there is no driver".to_owned(),
+        DriverOutcome::InvalidDevice => return "none, the driver refuses to start".to_owned(),
+        _ if count == 0 => return format!("none of {all}"),
+        _ if visible.inventory.source() == InventorySource::Driver => {
+            format!("{count}, as the driver shows them")
         }
+        _ if parts => format!("{count} MIG device of {all} cards"),
+        _ if count == all => format!("all {all}"),
+        _ => format!("{count} of {all}"),
     };
-    format!("{cause}{}: {which}", order.unwrap_or_default())
+    let physical = visible
+        .devices
+        .iter()
+        .map(|device| device.physical.to_string());
+    let physical: Vec<_> = physical.collect();
+    format!("{share} (physical {})", physical.join(", "))
 }
