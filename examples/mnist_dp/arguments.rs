@@ -39,7 +39,7 @@ pub struct Arguments {
     pub batch_size: u32,
 
     /// Learning rate of Adam
-    #[arg(long, default_value_t = 0.002, value_parser = positive)]
+    #[arg(long, default_value_t = 0.002, value_parser = positive, allow_negative_numbers = true)]
     pub lr: f64,
 
     /// Seed of the initial weights and of the shuffling

@@ -21,7 +21,15 @@ use crate::arguments::Arguments;
 use crate::problem::Problem;
 
 fn main() -> ExitCode {
-    match run(Arguments::parse()) {
+    let outcome = match Arguments::try_parse() {
+        Ok(arguments) => run(arguments),
+        Err(error) if error.use_stderr() => Err(Problem::command_line(&error)),
+        Err(help) => {
+            print!("{help}");
+            Ok(())
+        }
+    };
+    match outcome {
         Ok(()) => ExitCode::SUCCESS,
         Err(problem) => {
             eprintln!("error: {problem}");

@@ -9,7 +9,8 @@ use burn::data::dataset::InMemDataset;
 use burn::module::Module;
 use burn::nn::loss::CrossEntropyLossConfig;
 use burn::optim::AdamConfig;
-use burn::tensor::{Device, ElementConversion, Tensor};
+use burn::store::ModuleRecord;
+use burn::tensor::{Bytes, Device, ElementConversion, Tensor};
 use burn_dp::{DataParallel, Gather};
 
 use crate::arguments::Arguments;
@@ -183,17 +184,27 @@ fn loader(
     builder.build(InMemDataset::new(samples.to_vec()))
 }
 
+// Bytes rather than `save_file`, which appends an ending of its own to a name that has none.
+
 fn load(model: DataParallel<Net>, file: &Path) -> Result<DataParallel<Net>, Problem> {
-    model.try_load_file(file).map_err(|error| {
-        Problem::file(
-            file,
-            format!("{error}; give a file that --save wrote for the same data"),
-        )
-    })
+    let bytes = std::fs::read(file)
+        .map_err(|error| Problem::file(file, format!("{error}; name a file that --save wrote")))?;
+    ModuleRecord::from_bytes(Bytes::from_bytes_vec(bytes))
+        .and_then(|record| model.try_load_record(record))
+        .map_err(|error| {
+            Problem::file(
+                file,
+                format!("{error}; name a file that --save wrote, for images of the same size"),
+            )
+        })
 }
 
 fn save(model: DataParallel<Net>, file: &Path) -> Result<(), Problem> {
     write_whole(file, |partial| {
-        model.save_file(partial).map_err(|error| error.to_string())
+        let bytes = model
+            .into_record()
+            .into_bytes()
+            .map_err(|error| error.to_string())?;
+        std::fs::write(partial, &*bytes).map_err(|error| error.to_string())
     })
 }
