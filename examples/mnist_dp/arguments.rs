@@ -31,14 +31,14 @@ pub struct Arguments {
     pub data: String,
 
     /// Passes over the training data
-    #[arg(long, default_value_t = 12, value_parser = value_parser!(u32).range(1..=10_000))]
+    #[arg(long, default_value_t = 10, value_parser = value_parser!(u32).range(1..=10_000))]
     pub epochs: u32,
 
     /// Rows of a batch, over all replicas
     #[arg(long, default_value_t = 64, value_parser = value_parser!(u32).range(1..=1_000_000))]
     pub batch_size: u32,
 
-    /// Learning rate of Adam
+    /// First learning rate of Adam; it falls to 0 along a cosine
     #[arg(long, default_value_t = 0.002, value_parser = positive, allow_negative_numbers = true)]
     pub lr: f64,
 

@@ -6,6 +6,7 @@ use std::time::Instant;
 
 use burn::data::dataloader::{DataLoader, DataLoaderBuilder};
 use burn::data::dataset::InMemDataset;
+use burn::lr_scheduler::cosine::CosineAnnealingLrSchedulerConfig;
 use burn::module::Module;
 use burn::nn::loss::CrossEntropyLossConfig;
 use burn::optim::AdamConfig;
@@ -59,6 +60,9 @@ pub fn train(arguments: &Arguments, data: &Data, chosen: Chosen) -> Result<Repor
     let batches = loader(data, &data.train, arguments, &device, true);
     let test = loader(data, &data.test, arguments, &device.clone().inner(), false);
     let steps = data.train.len().div_ceil(arguments.batch_size as usize);
+    let mut schedule = CosineAnnealingLrSchedulerConfig::new(arguments.lr, steps * arguments.epochs as usize)
+        .init()
+        .map_err(Problem::Usage)?;
     let progress = Progress::new(arguments.epochs, steps as u64);
     let started = Instant::now();
     let mut epochs = Vec::new();
@@ -74,7 +78,7 @@ pub fn train(arguments: &Arguments, data: &Data, chosen: Chosen) -> Result<Repor
                 let score = score(net, shard);
                 (score.loss.clone(), score)
             })?;
-            model = optim.step(arguments.lr, model, grads);
+            model = optim.step(schedule.step(), model, grads);
             total.add(loss, score.correct, rows);
             progress.step();
         }

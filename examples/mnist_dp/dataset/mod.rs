@@ -49,7 +49,7 @@ pub fn load(source: &str) -> Result<Data, Problem> {
     match source {
         "digits" => digits::load("the digits that ship with the example"),
         "auto" => digits::load(
-            "the digits that ship with the example (--data mnist or --data DIR for others)",
+            "the digits that ship with the example (by default; --data mnist or --data DIR for others)",
         ),
         "mnist" => mnist::load(),
         directory => idx::load(Path::new(directory)),
