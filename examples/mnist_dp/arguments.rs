@@ -10,7 +10,12 @@ use serde::Serialize;
 #[command(version, about)]
 pub struct Arguments {
     /// Ordinals of the devices to use, the first being the primary, e.g. 0,1 [default: all visible]
-    #[arg(long, value_delimiter = ',', value_name = "IDS", conflicts_with = "replicas")]
+    #[arg(
+        long,
+        value_delimiter = ',',
+        value_name = "IDS",
+        conflicts_with = "replicas"
+    )]
     pub device_ids: Option<Vec<usize>>,
 
     /// Run so many replicas on the CPU instead

@@ -52,7 +52,8 @@ fn cpu(replicas: usize, reason: String) -> Chosen {
 fn cpu_by_ids(arguments: &Arguments, reason: String) -> Result<Chosen, Problem> {
     if arguments.visible.is_some() {
         return Err(Problem::Usage(
-            "--visible chooses among GPUs, and the CPU was asked for; leave one of the two out".into(),
+            "--visible chooses among GPUs, and the CPU was asked for; leave one of the two out"
+                .into(),
         ));
     }
     Ok(match &arguments.device_ids {
@@ -83,7 +84,11 @@ fn gpus(arguments: &Arguments) -> Result<Chosen, Problem> {
     if !found.is_available() && arguments.backend == Backend::Auto && !asked {
         return cpu_by_ids(
             arguments,
-            format!("the CPU: no GPU is visible ({}; {})", found.why(), found.outcome()),
+            format!(
+                "the CPU: no GPU is visible ({}; {})",
+                found.why(),
+                found.outcome()
+            ),
         );
     }
     for odd in found.diagnostics() {

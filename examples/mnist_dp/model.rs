@@ -41,7 +41,9 @@ impl Net {
         let x = images.unsqueeze_dim::<4>(1);
         let x = self.relu.forward(self.conv1.forward(x));
         let x = self.pool.forward(self.relu.forward(self.conv2.forward(x)));
-        let x = self.relu.forward(self.linear1.forward(x.flatten::<2>(1, 3)));
+        let x = self
+            .relu
+            .forward(self.linear1.forward(x.flatten::<2>(1, 3)));
         self.linear2.forward(x)
     }
 }

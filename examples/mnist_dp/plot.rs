@@ -69,7 +69,10 @@ fn chart(
         .draw()?;
     for (name, color, value) in curves {
         let color = *color;
-        let points: Vec<(u32, f64)> = epochs.iter().map(|epoch| (epoch.epoch, value(epoch))).collect();
+        let points: Vec<(u32, f64)> = epochs
+            .iter()
+            .map(|epoch| (epoch.epoch, value(epoch)))
+            .collect();
         chart
             .draw_series(LineSeries::new(points, color.stroke_width(2)).point_size(3))?
             .label(*name)

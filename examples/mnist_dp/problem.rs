@@ -54,19 +54,28 @@ pub fn check_writable(file: Option<&Path>) -> Result<(), Problem> {
     if !parent.is_dir() {
         return Err(Problem::file(
             file,
-            format!("there is no directory {}; create it first", parent.display()),
+            format!(
+                "there is no directory {}; create it first",
+                parent.display()
+            ),
         ));
     }
     tempfile::tempfile_in(parent).map(drop).map_err(|error| {
         Problem::file(
             file,
-            format!("{error} in {}; choose a directory that you can write to", parent.display()),
+            format!(
+                "{error} in {}; choose a directory that you can write to",
+                parent.display()
+            ),
         )
     })
 }
 
 /// Write through a temporary file beside `file`, so that a run that is stopped leaves no half file.
-pub fn write_whole(file: &Path, write: impl FnOnce(&Path) -> Result<(), String>) -> Result<(), Problem> {
+pub fn write_whole(
+    file: &Path,
+    write: impl FnOnce(&Path) -> Result<(), String>,
+) -> Result<(), Problem> {
     let name = file.file_name().unwrap_or_default().to_string_lossy();
     let partial = file.with_file_name(format!(".{name}.{}.partial", std::process::id()));
     let written = write(&partial)

@@ -19,7 +19,9 @@ impl Progress {
             bar.set_draw_target(ProgressDrawTarget::hidden());
         }
         // The template is a constant that indicatif accepts; its default would serve too.
-        if let Ok(style) = ProgressStyle::with_template("{msg} {wide_bar} {pos}/{len} steps, {per_sec}, {eta} left") {
+        if let Ok(style) = ProgressStyle::with_template(
+            "{msg} {wide_bar} {pos}/{len} steps, {per_sec}, {eta} left",
+        ) {
             bar.set_style(style);
         }
         bar.enable_steady_tick(Duration::from_millis(200));
@@ -28,7 +30,8 @@ impl Progress {
 
     pub fn epoch(&self, epoch: u32) {
         self.bar.reset();
-        self.bar.set_message(format!("epoch {epoch}/{}", self.epochs));
+        self.bar
+            .set_message(format!("epoch {epoch}/{}", self.epochs));
     }
 
     pub fn step(&self) {

@@ -60,9 +60,10 @@ pub fn train(arguments: &Arguments, data: &Data, chosen: Chosen) -> Result<Repor
     let batches = loader(data, &data.train, arguments, &device, true);
     let test = loader(data, &data.test, arguments, &device.clone().inner(), false);
     let steps = data.train.len().div_ceil(arguments.batch_size as usize);
-    let mut schedule = CosineAnnealingLrSchedulerConfig::new(arguments.lr, steps * arguments.epochs as usize)
-        .init()
-        .map_err(Problem::Usage)?;
+    let mut schedule =
+        CosineAnnealingLrSchedulerConfig::new(arguments.lr, steps * arguments.epochs as usize)
+            .init()
+            .map_err(Problem::Usage)?;
     let progress = Progress::new(arguments.epochs, steps as u64);
     let started = Instant::now();
     let mut epochs = Vec::new();

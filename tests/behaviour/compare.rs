@@ -77,7 +77,12 @@ impl ModuleVisitor for Collector<'_> {
     }
     fn visit_bool<const D: usize>(&mut self, param: &Param<Tensor<D, Bool>>) {
         if self.grads.is_none() {
-            self.add(bool_values(&param.val()).iter().map(|&x| f32::from(u8::from(x))).collect());
+            self.add(
+                bool_values(&param.val())
+                    .iter()
+                    .map(|&x| f32::from(u8::from(x)))
+                    .collect(),
+            );
         }
     }
 }
@@ -92,7 +97,11 @@ pub fn difference(left: &[f32], right: &[f32]) -> f64 {
         .map(|(&left, &right)| {
             let (left, right) = (f64::from(left), f64::from(right));
             let difference = (left - right).abs() / right.abs().max(1.0);
-            if difference.is_nan() { f64::INFINITY } else { difference }
+            if difference.is_nan() {
+                f64::INFINITY
+            } else {
+                difference
+            }
         })
         .fold(0.0, f64::max)
 }
@@ -111,14 +120,20 @@ pub fn largest(what: &str, left: &Values, right: &Values) -> f64 {
 #[track_caller]
 pub fn assert_close(what: &str, left: &Values, right: &Values, tolerance: f64) -> f64 {
     let found = largest(what, left, right);
-    assert!(found <= tolerance, "{what}: difference {found:e}, tolerance {tolerance:e}\n{left:?}\n{right:?}");
+    assert!(
+        found <= tolerance,
+        "{what}: difference {found:e}, tolerance {tolerance:e}\n{left:?}\n{right:?}"
+    );
     found
 }
 
 #[track_caller]
 pub fn assert_values_close(what: &str, left: &[f32], right: &[f32], tolerance: f64) -> f64 {
     let found = difference(left, right);
-    assert!(found <= tolerance, "{what}: difference {found:e}, tolerance {tolerance:e}\n{left:?}\n{right:?}");
+    assert!(
+        found <= tolerance,
+        "{what}: difference {found:e}, tolerance {tolerance:e}\n{left:?}\n{right:?}"
+    );
     found
 }
 

@@ -54,7 +54,11 @@ impl<M: Module + 'static, X: Scatter + Clone + Send + 'static> Task<M, X> {
     }
 
     /// `train_step`, the loss computed per shard.
-    pub fn whole_step(&self, ids: DeviceIds, mut optim: ModuleOptimizer) -> Result<Run, DataParallelError> {
+    pub fn whole_step(
+        &self,
+        ids: DeviceIds,
+        mut optim: ModuleOptimizer,
+    ) -> Result<Run, DataParallelError> {
         let mut model = DataParallel::new(self.model.clone(), ids)?;
         let forward = self.forward;
         Ok(self.each(|x, y, run| {
@@ -72,7 +76,11 @@ impl<M: Module + 'static, X: Scatter + Clone + Send + 'static> Task<M, X> {
     }
 
     /// `forward`, then `backward` on a loss of the gathered output.
-    pub fn gathered(&self, ids: DeviceIds, mut optim: ModuleOptimizer) -> Result<Run, DataParallelError> {
+    pub fn gathered(
+        &self,
+        ids: DeviceIds,
+        mut optim: ModuleOptimizer,
+    ) -> Result<Run, DataParallelError> {
         let mut model = DataParallel::new(self.model.clone(), ids)?;
         let forward = self.forward;
         Ok(self.each(|x, y, run| {
@@ -104,18 +112,32 @@ impl<M: Module + 'static, X: Scatter + Clone + Send + 'static> Task<M, X> {
     }
 
     /// Both entrances with `replicas` replicas against `bare`; the largest difference.
-    pub fn assert_equals_bare(&self, what: &str, replicas: usize, optim: fn() -> ModuleOptimizer, bare: &Run) -> f64 {
+    pub fn assert_equals_bare(
+        &self,
+        what: &str,
+        replicas: usize,
+        optim: fn() -> ModuleOptimizer,
+        bare: &Run,
+    ) -> f64 {
         let ids = || DeviceIds::repeat(0, replicas);
-        let step = self.whole_step(ids(), optim()).expect("the wrapper is made");
+        let step = self
+            .whole_step(ids(), optim())
+            .expect("the wrapper is made");
         let gathered = self.gathered(ids(), optim()).expect("the wrapper is made");
         let step = assert_runs_close(&format!("{what}, train_step on {replicas}"), &step, bare);
-        let gathered = assert_runs_close(&format!("{what}, forward on {replicas}"), &gathered, bare);
+        let gathered =
+            assert_runs_close(&format!("{what}, forward on {replicas}"), &gathered, bare);
         step.max(gathered)
     }
 }
 
 pub fn assert_runs_close(what: &str, left: &Run, right: &Run) -> f64 {
-    let mut largest = assert_values_close(&format!("{what}: losses"), &left.losses, &right.losses, TOLERANCE);
+    let mut largest = assert_values_close(
+        &format!("{what}: losses"),
+        &left.losses,
+        &right.losses,
+        TOLERANCE,
+    );
     for (step, (left, right)) in left.outputs.iter().zip(&right.outputs).enumerate() {
         let what = format!("{what}: outputs of step {step}");
         largest = largest.max(assert_values_close(&what, left, right, TOLERANCE));
@@ -125,7 +147,12 @@ pub fn assert_runs_close(what: &str, left: &Run, right: &Run) -> f64 {
         largest = largest.max(assert_close(&what, left, right, TOLERANCE));
     }
     let what = format!("{what}: parameters");
-    largest.max(assert_close(&what, &left.parameters, &right.parameters, TOLERANCE))
+    largest.max(assert_close(
+        &what,
+        &left.parameters,
+        &right.parameters,
+        TOLERANCE,
+    ))
 }
 
 pub fn mlp(rows: usize, steps: usize) -> Task<Mlp, Tensor<2>> {
@@ -134,7 +161,12 @@ pub fn mlp(rows: usize, steps: usize) -> Task<Mlp, Tensor<2>> {
         model: Mlp::new(&device),
         forward: Mlp::forward,
         batches: (0..steps)
-            .map(|step| (tensor([rows, 3], step, &device), tensor([rows, 2], step + 50, &device)))
+            .map(|step| {
+                (
+                    tensor([rows, 3], step, &device),
+                    tensor([rows, 2], step + 50, &device),
+                )
+            })
             .collect(),
     }
 }
@@ -153,7 +185,8 @@ fn every_batch_size_on_one_to_eight_replicas_equals_one_device() {
             vec![1 + rows % 8, 1 + (rows + 3) % 8]
         };
         for replicas in counts {
-            largest = largest.max(task.assert_equals_bare(&format!("{rows} rows"), replicas, sgd, &bare));
+            largest =
+                largest.max(task.assert_equals_bare(&format!("{rows} rows"), replicas, sgd, &bare));
         }
     }
     println!("largest difference, MLP and SGD: {largest:e}");
@@ -166,7 +199,12 @@ fn adam_equals_one_device_after_ten_steps() {
         let task = mlp(rows, 10);
         let bare = task.bare(adam());
         for replicas in [1, 2, 3, 8] {
-            largest = largest.max(task.assert_equals_bare(&format!("{rows} rows"), replicas, adam, &bare));
+            largest = largest.max(task.assert_equals_bare(
+                &format!("{rows} rows"),
+                replicas,
+                adam,
+                &bare,
+            ));
         }
     }
     println!("largest difference, MLP and Adam: {largest:e}");
@@ -181,7 +219,12 @@ fn a_conv_net_equals_one_device() {
             model: ConvNet::new(&device),
             forward: ConvNet::forward,
             batches: (0..4)
-                .map(|step| (tensor([rows, 1, 4, 4], step, &device), tensor([rows, 2], step + 50, &device)))
+                .map(|step| {
+                    (
+                        tensor([rows, 1, 4, 4], step, &device),
+                        tensor([rows, 2], step + 50, &device),
+                    )
+                })
                 .collect(),
         };
         for optim in [sgd, adam] {
@@ -203,7 +246,12 @@ fn an_embedding_with_int_input_equals_one_device() {
             model: Embedded::new(&device),
             forward: Embedded::forward,
             batches: (0..4)
-                .map(|step| (ints([rows, 4], 6, &device), tensor([rows, 2], step + 50, &device)))
+                .map(|step| {
+                    (
+                        ints([rows, 4], 6, &device),
+                        tensor([rows, 2], step + 50, &device),
+                    )
+                })
                 .collect(),
         };
         let bare = task.bare(sgd());
@@ -221,7 +269,12 @@ fn nested_vec_option_and_tuple_modules_equal_one_device() {
         model: Nested::new(&device),
         forward: Nested::forward,
         batches: (0..4)
-            .map(|step| (tensor([7, 3], step, &device), tensor([7, 2], step + 50, &device)))
+            .map(|step| {
+                (
+                    tensor([7, 3], step, &device),
+                    tensor([7, 2], step + 50, &device),
+                )
+            })
             .collect(),
     };
     let bare = task.bare(adam());
@@ -238,9 +291,13 @@ fn a_sum_is_added_up_and_not_averaged() {
     for rows in [1, 3, 8] {
         let x = tensor([rows, 3], 1, &device);
         let bare = model.forward(x.clone()).powf_scalar(2.0).sum();
-        let expected = gradients(&model, &GradientsParams::from_grads(bare.clone().backward(), &model));
+        let expected = gradients(
+            &model,
+            &GradientsParams::from_grads(bare.clone().backward(), &model),
+        );
         for replicas in [1, 2, 3, 4] {
-            let wrapped = DataParallel::new(model.clone(), DeviceIds::repeat(0, replicas)).expect("it wraps");
+            let wrapped =
+                DataParallel::new(model.clone(), DeviceIds::repeat(0, replicas)).expect("it wraps");
             let (loss, grads) = wrapped
                 .train_step(x.clone(), |replica: &Mlp, x| {
                     Loss::sum(replica.forward(x).powf_scalar(2.0).sum())
@@ -277,9 +334,13 @@ fn a_mean_over_items_equals_the_masked_mean_of_one_device() {
         let x = tensor([rows, 3], 2, &device);
         let mask = mask(rows, |row, column| (row * row + column) % 3 != 0);
         let (bare, _) = masked_mean(model.forward(x.clone()), mask.clone());
-        let expected = gradients(&model, &GradientsParams::from_grads(bare.clone().backward(), &model));
+        let expected = gradients(
+            &model,
+            &GradientsParams::from_grads(bare.clone().backward(), &model),
+        );
         for replicas in [1, 2, 3, 4] {
-            let wrapped = DataParallel::new(model.clone(), DeviceIds::repeat(0, replicas)).expect("it wraps");
+            let wrapped =
+                DataParallel::new(model.clone(), DeviceIds::repeat(0, replicas)).expect("it wraps");
             let (loss, grads) = wrapped
                 .train_step((x.clone(), mask.clone()), |replica: &Mlp, (x, mask)| {
                     let (loss, items) = masked_mean(replica.forward(x), mask);
@@ -302,7 +363,10 @@ fn a_shard_without_items_adds_nothing_though_its_loss_is_nan() {
     for empty in 0..3 {
         let mask = mask(6, |row, _| row / 2 != empty);
         let (bare, _) = masked_mean(model.forward(x.clone()), mask.clone());
-        let expected = gradients(&model, &GradientsParams::from_grads(bare.clone().backward(), &model));
+        let expected = gradients(
+            &model,
+            &GradientsParams::from_grads(bare.clone().backward(), &model),
+        );
         let wrapped = DataParallel::new(model.clone(), DeviceIds::repeat(0, 3)).expect("it wraps");
         let (loss, grads) = wrapped
             .train_step((x.clone(), mask.clone()), |replica: &Mlp, (x, mask)| {
@@ -331,9 +395,17 @@ fn weights_that_cannot_be_combined_are_errors() {
             .map(|_| ())
     };
     assert!(step([1.0, 2.0]).is_ok());
-    for weights in [[0.0, 0.0], [-1.0, 2.0], [f64::NAN, 1.0], [1.0, f64::INFINITY]] {
+    for weights in [
+        [0.0, 0.0],
+        [-1.0, 2.0],
+        [f64::NAN, 1.0],
+        [1.0, f64::INFINITY],
+    ] {
         let error = step(weights).expect_err("these weights give no mean");
-        assert!(matches!(error, DataParallelError::LossWeights { .. }), "{weights:?}: {error}");
+        assert!(
+            matches!(error, DataParallelError::LossWeights { .. }),
+            "{weights:?}: {error}"
+        );
     }
 }
 
@@ -346,7 +418,8 @@ fn accumulated_gradients_equal_one_device() {
     let loss = |model: &Mlp, x: Tensor<2>| model.forward(x).powf_scalar(2.0).mean();
     for group in [1, 2, 3, 4] {
         let mut bare = Mlp::new(&device);
-        let mut wrapped = DataParallel::new(bare.clone(), DeviceIds::repeat(0, 3)).expect("it wraps");
+        let mut wrapped =
+            DataParallel::new(bare.clone(), DeviceIds::repeat(0, 3)).expect("it wraps");
         let (mut bare_optim, mut optim) = (adam(), adam());
         for batches in batches.chunks(group) {
             let mut bare_sum = GradientsAccumulator::new();
@@ -360,7 +433,12 @@ fn accumulated_gradients_equal_one_device() {
             bare = bare_optim.step(RATE, bare, bare_sum.grads());
             wrapped = optim.step(RATE, wrapped, sum.grads());
         }
-        assert_close(&format!("groups of {group}"), &parameters(&wrapped), &parameters(&bare), TOLERANCE);
+        assert_close(
+            &format!("groups of {group}"),
+            &parameters(&wrapped),
+            &parameters(&bare),
+            TOLERANCE,
+        );
     }
 }
 
@@ -373,16 +451,30 @@ fn cross_entropy_with_int_targets_equals_one_device() {
     let (x, targets) = (tensor([9, 3], 4, &device), ints([9], 2, &device));
     let loss = |model: &Mlp, x: Tensor<2>, targets: Tensor<1, Int>| {
         let logits = model.forward(x);
-        CrossEntropyLossConfig::new().init(&logits.device()).forward(logits, targets)
+        CrossEntropyLossConfig::new()
+            .init(&logits.device())
+            .forward(logits, targets)
     };
     let bare = loss(&model, x.clone(), targets.clone());
-    let expected = gradients(&model, &GradientsParams::from_grads(bare.clone().backward(), &model));
+    let expected = gradients(
+        &model,
+        &GradientsParams::from_grads(bare.clone().backward(), &model),
+    );
     for replicas in [2, 4, 8] {
-        let wrapped = DataParallel::new(model.clone(), DeviceIds::repeat(0, replicas)).expect("it wraps");
+        let wrapped =
+            DataParallel::new(model.clone(), DeviceIds::repeat(0, replicas)).expect("it wraps");
         let (found, grads) = wrapped
-            .train_step((x.clone(), targets.clone()), move |replica: &Mlp, (x, targets)| loss(replica, x, targets))
+            .train_step(
+                (x.clone(), targets.clone()),
+                move |replica: &Mlp, (x, targets)| loss(replica, x, targets),
+            )
             .expect("the step works");
         assert_values_close("cross entropy", &values(&found), &values(&bare), TOLERANCE);
-        assert_close("cross entropy", &gradients(&wrapped, &grads), &expected, TOLERANCE);
+        assert_close(
+            "cross entropy",
+            &gradients(&wrapped, &grads),
+            &expected,
+            TOLERANCE,
+        );
     }
 }

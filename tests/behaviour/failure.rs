@@ -38,7 +38,9 @@ pub fn within<T: Send + 'static>(seconds: u64, test: impl FnOnce() -> T + Send +
     });
     match result.recv_timeout(Duration::from_secs(seconds)) {
         Ok(result) => result,
-        Err(std::sync::mpsc::RecvTimeoutError::Timeout) => panic!("it hangs: no end after {seconds} s"),
+        Err(std::sync::mpsc::RecvTimeoutError::Timeout) => {
+            panic!("it hangs: no end after {seconds} s")
+        }
         // The test itself failed: fail as it did.
         Err(std::sync::mpsc::RecvTimeoutError::Disconnected) => match thread.join() {
             Err(panic) => std::panic::resume_unwind(panic),
@@ -146,7 +148,11 @@ fn a_panic_on_any_replica_is_a_typed_error_in_forward_and_in_train_step() {
                         .map(|_| ())
                         .expect_err("a replica failed");
                     assert_names(&error, index, causes);
-                    assert_eq!(before, bits(&parameters(&model)), "{way:?} on {index} of {replicas}");
+                    assert_eq!(
+                        before,
+                        bits(&parameters(&model)),
+                        "{way:?} on {index} of {replicas}"
+                    );
                 }
             }
         }
@@ -157,9 +163,10 @@ fn a_panic_on_any_replica_is_a_typed_error_in_forward_and_in_train_step() {
 #[test]
 fn all_replicas_failing_gives_the_first() {
     let error = wrapped(4)
-        .forward(numbered(4, &device()), |_: &Mlp, x: Tensor<2>| -> Tensor<2> {
-            panic!("shard {} {ON_PURPOSE}", shard_of(&x))
-        })
+        .forward(
+            numbered(4, &device()),
+            |_: &Mlp, x: Tensor<2>| -> Tensor<2> { panic!("shard {} {ON_PURPOSE}", shard_of(&x)) },
+        )
         .expect_err("all failed");
     assert_names(&error, 0, &["shard 0"]);
 }
@@ -284,7 +291,8 @@ fn a_failure_does_not_stop_replicas_that_take_turns() {
     within(30, || {
         quiet();
         let _random = random_numbers();
-        let model = DataParallel::new(Dropping::new(&device()), DeviceIds::repeat(0, 4)).expect("it wraps");
+        let model =
+            DataParallel::new(Dropping::new(&device()), DeviceIds::repeat(0, 4)).expect("it wraps");
         for round in 0..20 {
             let index = round % 4;
             let error = model
@@ -295,7 +303,9 @@ fn a_failure_does_not_stop_replicas_that_take_turns() {
                 .expect_err("a replica failed");
             assert_names(&error, index, &[]);
             model
-                .forward(numbered(4, &device()), |replica: &Dropping, x| replica.forward(x))
+                .forward(numbered(4, &device()), |replica: &Dropping, x| {
+                    replica.forward(x)
+                })
                 .expect("the next step works");
         }
     });
@@ -319,14 +329,22 @@ fn a_call_from_inside_a_replica_is_an_error() {
             }
             let inner = model.clone();
             let error = model
-                .try_forward(numbered(replicas, &device()), move |_: &Mlp, x: Tensor<2>| {
-                    inner.train_step(x.clone(), loss).map(|_| x)
-                })
+                .try_forward(
+                    numbered(replicas, &device()),
+                    move |_: &Mlp, x: Tensor<2>| inner.train_step(x.clone(), loss).map(|_| x),
+                )
                 .expect_err("nested");
-            assert!(error.to_string().contains("train_step was called from inside"), "{error}");
+            assert!(
+                error
+                    .to_string()
+                    .contains("train_step was called from inside"),
+                "{error}"
+            );
             // The mark that a replica is running must be gone again.
             model
-                .forward(numbered(replicas, &device()), |replica: &Mlp, x| replica.forward(x))
+                .forward(numbered(replicas, &device()), |replica: &Mlp, x| {
+                    replica.forward(x)
+                })
                 .expect("the next step works");
         }
     });
@@ -337,9 +355,10 @@ fn a_loss_of_several_values_is_an_error() {
     for replicas in [1, 3] {
         let model = wrapped(replicas);
         let error = model
-            .train_step(tensor([6, 3], 1, &device()), |replica: &Mlp, x| -> Tensor<1> {
-                replica.forward(x).flatten(0, 1)
-            })
+            .train_step(
+                tensor([6, 3], 1, &device()),
+                |replica: &Mlp, x| -> Tensor<1> { replica.forward(x).flatten(0, 1) },
+            )
             .map(|_| ())
             .expect_err("not one value");
         match error {
@@ -362,17 +381,27 @@ fn a_loss_outside_the_graph_is_an_error() {
             .train_step(tensor([6, 3], 1, &plain), loss)
             .map(|_| ())
             .expect_err("nothing is tracked");
-        assert!(matches!(error, DataParallelError::NotTrainable { replica: 0, .. }), "{error}");
+        assert!(
+            matches!(error, DataParallelError::NotTrainable { replica: 0, .. }),
+            "{error}"
+        );
         // A closure that detaches, or that uses no parameter at all.
         let model = DataParallel::new(Mlp::new(&device()), ids).expect("it wraps");
         for detach in [true, false] {
             let error = model
                 .train_step(tensor([6, 3], 1, &device()), move |replica: &Mlp, x| {
-                    if detach { loss(replica, x).detach() } else { x.mean() }
+                    if detach {
+                        loss(replica, x).detach()
+                    } else {
+                        x.mean()
+                    }
                 })
                 .map(|_| ())
                 .expect_err("nothing is tracked");
-            assert!(matches!(error, DataParallelError::NotTrainable { .. }), "{error}");
+            assert!(
+                matches!(error, DataParallelError::NotTrainable { .. }),
+                "{error}"
+            );
         }
     }
 }
@@ -384,16 +413,24 @@ fn sums_and_means_do_not_mix() {
         .train_step(numbered(2, &device()), |replica: &Mlp, x| {
             let first = shard_of(&x) == 0;
             let loss = loss(replica, x);
-            if first { Loss::sum(loss) } else { Loss::mean(loss) }
+            if first {
+                Loss::sum(loss)
+            } else {
+                Loss::mean(loss)
+            }
         })
         .map(|_| ())
         .expect_err("a sum and a mean");
-    assert!(matches!(error, DataParallelError::LossWeights { .. }), "{error}");
+    assert!(
+        matches!(error, DataParallelError::LossWeights { .. }),
+        "{error}"
+    );
 }
 
 fn normed(replicas: usize) -> DataParallel<Normed> {
     quiet();
-    let model = DataParallel::new(Normed::new(&device()), DeviceIds::repeat(0, replicas)).expect("it wraps");
+    let model = DataParallel::new(Normed::new(&device()), DeviceIds::repeat(0, replicas))
+        .expect("it wraps");
     // Statistics that are not the initial ones.
     model
         .train_step(tensor([8, 3], 9, &device()), |replica: &Normed, x| {
@@ -418,17 +455,31 @@ fn a_failed_step_leaves_running_statistics_as_they_were() {
                     let output = replica.forward(x.clone());
                     let first = crate::models::wave(rows * 3, 4)[index * 6];
                     calls.fetch_add(1, Ordering::SeqCst);
-                    assert_ne!(x.slice([0..1, 0..1]).into_scalar::<f32>(), first, "{ON_PURPOSE}");
+                    assert_ne!(
+                        x.slice([0..1, 0..1]).into_scalar::<f32>(),
+                        first,
+                        "{ON_PURPOSE}"
+                    );
                     output
                 };
                 let error = if train {
                     let step = move |replica: &Normed, x: Tensor<2>| run(replica, x).mean();
-                    model.train_step(x, step).map(|_| ()).expect_err("a replica failed")
+                    model
+                        .train_step(x, step)
+                        .map(|_| ())
+                        .expect_err("a replica failed")
                 } else {
-                    model.forward(x, run).map(|_| ()).expect_err("a replica failed")
+                    model
+                        .forward(x, run)
+                        .map(|_| ())
+                        .expect_err("a replica failed")
                 };
                 assert_names(&error, index, &[]);
-                assert_eq!(before, model.module().statistics(), "replica {index} of {replicas} failed");
+                assert_eq!(
+                    before,
+                    model.module().statistics(),
+                    "replica {index} of {replicas} failed"
+                );
             }
         }
     }
@@ -443,18 +494,32 @@ fn an_error_after_the_replicas_have_run_leaves_running_statistics_as_they_were()
 
     let error = model.forward(x(), |replica: &Normed, x| replica.forward(x).mean());
     assert!(matches!(error, Err(DataParallelError::ScalarOutput { .. })));
-    assert_eq!(before, model.module().statistics(), "forward, outputs that do not gather");
+    assert_eq!(
+        before,
+        model.module().statistics(),
+        "forward, outputs that do not gather"
+    );
 
     let error = model.train_step(x(), |replica: &Normed, x| {
         let output = replica.forward(x);
         (output.clone().mean(), output.mean())
     });
     assert!(matches!(error, Err(DataParallelError::ScalarOutput { .. })));
-    assert_eq!(before, model.module().statistics(), "train_step, outputs that do not gather");
+    assert_eq!(
+        before,
+        model.module().statistics(),
+        "train_step, outputs that do not gather"
+    );
 
-    let error = model.train_step(x(), |replica: &Normed, x| Loss::mean_over(replica.forward(x).mean(), 0.0));
+    let error = model.train_step(x(), |replica: &Normed, x| {
+        Loss::mean_over(replica.forward(x).mean(), 0.0)
+    });
     assert!(matches!(error, Err(DataParallelError::LossWeights { .. })));
-    assert_eq!(before, model.module().statistics(), "train_step, weights of 0");
+    assert_eq!(
+        before,
+        model.module().statistics(),
+        "train_step, weights of 0"
+    );
 }
 
 /// A batch or an output type of the user's may panic too.
@@ -475,21 +540,48 @@ fn a_panic_while_scattering_or_gathering_is_a_typed_error() {
         }
     }
     impl Gather for Bad {
-        fn gather_shards(_shards: Vec<Self>, _plan: &GatherPlan) -> Result<Self, DataParallelError> {
+        fn gather_shards(
+            _shards: Vec<Self>,
+            _plan: &GatherPlan,
+        ) -> Result<Self, DataParallelError> {
             panic!("{ON_PURPOSE}")
         }
     }
 
     for replicas in [1, 2] {
         let model = wrapped(replicas);
-        let error = model.forward(Bad, |_: &Mlp, _| 0usize).expect_err("scatter panicked");
-        assert!(matches!(error, DataParallelError::Replica { phase: Phase::Scatter, .. }), "{error}");
+        let error = model
+            .forward(Bad, |_: &Mlp, _| 0usize)
+            .expect_err("scatter panicked");
+        assert!(
+            matches!(
+                error,
+                DataParallelError::Replica {
+                    phase: Phase::Scatter,
+                    ..
+                }
+            ),
+            "{error}"
+        );
         let error = model
             .forward(numbered(replicas, &device()), |_: &Mlp, _: Tensor<2>| Bad)
             .map(|_| ())
             .expect_err("gather panicked");
-        assert!(matches!(error, DataParallelError::Replica { phase: Phase::Gather, .. }), "{error}");
-        model.forward(numbered(replicas, &device()), |replica: &Mlp, x| replica.forward(x)).expect("it works again");
+        assert!(
+            matches!(
+                error,
+                DataParallelError::Replica {
+                    phase: Phase::Gather,
+                    ..
+                }
+            ),
+            "{error}"
+        );
+        model
+            .forward(numbered(replicas, &device()), |replica: &Mlp, x| {
+                replica.forward(x)
+            })
+            .expect("it works again");
     }
 }
 
@@ -522,11 +614,16 @@ fn an_optimizer_made_before_a_failure_still_fits() {
     let mut optim = adam();
     let model = step(model, &mut optim, 0);
     model
-        .forward(numbered(2, &device()), |_: &Mlp, _: Tensor<2>| -> Tensor<2> { panic!("{ON_PURPOSE}") })
+        .forward(
+            numbered(2, &device()),
+            |_: &Mlp, _: Tensor<2>| -> Tensor<2> { panic!("{ON_PURPOSE}") },
+        )
         .expect_err("failed");
     let before = parameters(&model);
     let output = model
-        .forward(tensor([4, 3], 1, &device()), |replica: &Mlp, x| replica.forward(x))
+        .forward(tensor([4, 3], 1, &device()), |replica: &Mlp, x| {
+            replica.forward(x)
+        })
         .expect("forward works");
     let grads = GradientsParams::from_grads(output.powf_scalar(2.0).mean().backward(), &model);
     let model = optim.step(RATE, model, grads);

@@ -5,7 +5,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use burn::module::{Initializer, Module, ModuleMapper, Param, ParamId};
 use burn::nn::conv::{Conv2d, Conv2dConfig};
 use burn::nn::{
-    BatchNorm, BatchNormConfig, Dropout, DropoutConfig, Embedding, EmbeddingConfig, Linear, LinearConfig,
+    BatchNorm, BatchNormConfig, Dropout, DropoutConfig, Embedding, EmbeddingConfig, Linear,
+    LinearConfig,
 };
 use burn::tensor::activation::{relu, tanh};
 use burn::tensor::{Bool, Device, Int, Tensor, TensorData};
@@ -55,7 +56,11 @@ impl ModuleMapper for Fill {
         }
         self.next += 1;
         let seed = self.next;
-        param.map(|old| tensor(old.dims(), seed, &old.device()).mul_scalar(0.5).require_grad())
+        param.map(|old| {
+            tensor(old.dims(), seed, &old.device())
+                .mul_scalar(0.5)
+                .require_grad()
+        })
     }
 }
 
@@ -103,7 +108,8 @@ impl ConvNet {
     }
 
     pub fn forward(&self, images: Tensor<4>) -> Tensor<2> {
-        self.last.forward(tanh(self.conv.forward(images)).flatten(1, 3))
+        self.last
+            .forward(tanh(self.conv.forward(images)).flatten(1, 3))
     }
 }
 
@@ -125,7 +131,8 @@ impl Normed {
     }
 
     pub fn forward(&self, rows: Tensor<2>) -> Tensor<2> {
-        self.last.forward(tanh(self.norm.forward(self.first.forward(rows))))
+        self.last
+            .forward(tanh(self.norm.forward(self.first.forward(rows))))
     }
 
     pub fn statistics(&self) -> (Vec<f32>, Vec<f32>) {

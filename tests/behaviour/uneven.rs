@@ -3,8 +3,8 @@
 use burn::optim::GradientsParams;
 use burn::tensor::{Int, Tensor};
 use burn_dp::{
-    DataParallel, DataParallelConfig, DataParallelError, DeviceIds, Gather, Mean, PerReplica, Rows, Scatter, Sum,
-    balanced_sizes,
+    DataParallel, DataParallelConfig, DataParallelError, DeviceIds, Gather, Mean, PerReplica, Rows,
+    Scatter, Sum, balanced_sizes,
 };
 
 use crate::compare::{assert_close, assert_values_close, gradients, parameters, values};
@@ -17,9 +17,10 @@ fn wrapped(replicas: usize) -> DataParallel<Mlp> {
 /// Rows of each shard, as the replicas see them.
 fn shard_rows(rows: usize, replicas: usize) -> Vec<usize> {
     wrapped(replicas)
-        .forward(tensor([rows, 3], 1, &device()), |_: &Mlp, shard: Tensor<2>| {
-            PerReplica(vec![shard.dims()[0]])
-        })
+        .forward(
+            tensor([rows, 3], 1, &device()),
+            |_: &Mlp, shard: Tensor<2>| PerReplica(vec![shard.dims()[0]]),
+        )
         .expect("forward works")
         .0
 }
@@ -29,9 +30,17 @@ fn shards_are_balanced_and_never_empty() {
     assert_eq!(balanced_sizes(9, 8), [2, 1, 1, 1, 1, 1, 1, 1]);
     assert_eq!(shard_rows(9, 8), [2, 1, 1, 1, 1, 1, 1, 1]);
     assert_eq!(shard_rows(10, 4), [3, 3, 2, 2]);
-    assert_eq!(shard_rows(2, 3), [1, 1], "fewer rows than replicas use fewer replicas");
+    assert_eq!(
+        shard_rows(2, 3),
+        [1, 1],
+        "fewer rows than replicas use fewer replicas"
+    );
     assert_eq!(shard_rows(1, 4), [1]);
-    assert_eq!(shard_rows(0, 4), [0], "a batch without rows runs on the primary alone");
+    assert_eq!(
+        shard_rows(0, 4),
+        [0],
+        "a batch without rows runs on the primary alone"
+    );
 }
 
 #[test]
@@ -43,7 +52,10 @@ fn shards_are_consecutive_rows_in_order() {
         })
         .expect("forward works")
         .0;
-    assert_eq!(parts, [vec![0, 1, 2], vec![3, 4, 5], vec![6, 7, 8], vec![9, 10]]);
+    assert_eq!(
+        parts,
+        [vec![0, 1, 2], vec![3, 4, 5], vec![6, 7, 8], vec![9, 10]]
+    );
 }
 
 #[test]
@@ -51,7 +63,9 @@ fn a_batch_without_rows_gives_what_one_device_gives() {
     let model = wrapped(3);
     let x = tensor([0, 3], 1, &device());
     let output = model.forward(x.clone(), |replica: &Mlp, x| replica.forward(x));
-    let bare = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| model.module().forward(x).dims()));
+    let bare = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+        model.module().forward(x).dims()
+    }));
     match (output, bare) {
         (Ok(output), Ok(dims)) => assert_eq!(output.dims(), dims),
         // A backend that cannot compute on no rows must still end in a typed error.
@@ -67,12 +81,19 @@ fn a_unit_batch_runs_once_on_the_primary() {
     let x = tensor([4, 3], 1, &device());
     let shared = x.clone();
     let (loss, grads) = model
-        .train_step((), move |replica: &Mlp, ()| replica.forward(shared.clone()).powf_scalar(2.0).mean())
+        .train_step((), move |replica: &Mlp, ()| {
+            replica.forward(shared.clone()).powf_scalar(2.0).mean()
+        })
         .expect("the step works");
     let bare = model.module().forward(x).powf_scalar(2.0).mean();
     let expected = GradientsParams::from_grads(bare.clone().backward(), model.module());
     assert_values_close("loss", &values(&loss), &values(&bare), 0.0);
-    assert_close("gradients", &gradients(&model, &grads), &gradients(&model, &expected), 0.0);
+    assert_close(
+        "gradients",
+        &gradients(&model, &grads),
+        &gradients(&model, &expected),
+        0.0,
+    );
     let calls = model
         .forward((), |_: &Mlp, ()| PerReplica(vec!["called"]))
         .expect("forward works");
@@ -103,7 +124,12 @@ fn another_dim_is_split_and_gathered() {
             .expect("forward works");
         assert_eq!(sizes.0, [3, 2, 2]);
         assert_eq!(doubled.dims(), shape);
-        assert_values_close("doubled", &values(&doubled), &values(&x.mul_scalar(2.0)), 0.0);
+        assert_values_close(
+            "doubled",
+            &values(&doubled),
+            &values(&x.mul_scalar(2.0)),
+            0.0,
+        );
     }
 }
 
@@ -117,22 +143,35 @@ fn the_loss_is_weighted_by_the_rows_of_the_dim_that_is_split() {
     let x = tensor([2, 7, 3], 5, &device());
     let run = |model: &Mlp, x: Tensor<3>| {
         let [steps, rows, features] = x.dims();
-        model.forward(x.reshape([steps * rows, features])).powf_scalar(2.0).mean()
+        model
+            .forward(x.reshape([steps * rows, features]))
+            .powf_scalar(2.0)
+            .mean()
     };
     let (loss, grads) = model.train_step(x.clone(), run).expect("the step works");
     let bare = run(model.module(), x);
     let expected = GradientsParams::from_grads(bare.clone().backward(), model.module());
     assert_values_close("loss", &values(&loss), &values(&bare), 1e-6);
-    assert_close("gradients", &gradients(&model, &grads), &gradients(&model, &expected), 1e-6);
+    assert_close(
+        "gradients",
+        &gradients(&model, &grads),
+        &gradients(&model, &expected),
+        1e-6,
+    );
 }
 
 #[test]
 fn unequal_rows_are_an_error_that_names_both_and_runs_nothing() {
     let model = wrapped(2);
     let before = parameters(&model);
-    let batch = (tensor([6, 3], 1, &device()), vec![tensor([6, 1], 2, &device()), tensor([5, 1], 3, &device())]);
+    let batch = (
+        tensor([6, 3], 1, &device()),
+        vec![tensor([6, 1], 2, &device()), tensor([5, 1], 3, &device())],
+    );
     let error = model
-        .forward(batch, |_: &Mlp, _| -> Tensor<1> { panic!("the closure must not run") })
+        .forward(batch, |_: &Mlp, _| -> Tensor<1> {
+            panic!("the closure must not run")
+        })
         .expect_err("6 is not 5");
     match &error {
         DataParallelError::UnequalRows {
@@ -157,17 +196,28 @@ fn unequal_rows_are_an_error_that_names_both_and_runs_nothing() {
 #[test]
 fn rows_count_as_rows_too() {
     let error = wrapped(2)
-        .forward((tensor([4, 3], 1, &device()), Rows(vec![1, 2, 3])), |_: &Mlp, _| 0usize)
+        .forward(
+            (tensor([4, 3], 1, &device()), Rows(vec![1, 2, 3])),
+            |_: &Mlp, _| 0usize,
+        )
         .expect_err("4 is not 3");
-    assert!(matches!(error, DataParallelError::UnequalRows { .. }), "{error}");
+    assert!(
+        matches!(error, DataParallelError::UnequalRows { .. }),
+        "{error}"
+    );
 }
 
 #[test]
 fn unequal_rows_are_an_error_on_one_device_too() {
     // Else a program that runs on one device fails on two.
     let batch = (tensor([4, 3], 1, &device()), tensor([3, 3], 1, &device()));
-    let error = wrapped(1).forward(batch, |_: &Mlp, _| 0usize).expect_err("4 is not 3");
-    assert!(matches!(error, DataParallelError::UnequalRows { .. }), "{error}");
+    let error = wrapped(1)
+        .forward(batch, |_: &Mlp, _| 0usize)
+        .expect_err("4 is not 3");
+    assert!(
+        matches!(error, DataParallelError::UnequalRows { .. }),
+        "{error}"
+    );
 }
 
 #[test]
@@ -177,11 +227,17 @@ fn a_tensor_without_the_dim_is_an_error_that_names_it() {
         .init_on(Mlp::new(&device()), DeviceIds::repeat(0, 2))
         .expect("it wraps");
     let error = model
-        .forward((tensor([2, 4], 1, &device()), ints([4], 3, &device())), |_: &Mlp, _| 0usize)
+        .forward(
+            (tensor([2, 4], 1, &device()), ints([4], 3, &device())),
+            |_: &Mlp, _| 0usize,
+        )
         .expect_err("rank 1 has no dim 1");
     match &error {
         DataParallelError::NoScatterDim { path, shape, dim } => {
-            assert_eq!((path.as_str(), shape.as_slice(), *dim), ("1", [4].as_slice(), 1));
+            assert_eq!(
+                (path.as_str(), shape.as_slice(), *dim),
+                ("1", [4].as_slice(), 1)
+            );
         }
         other => panic!("another error: {other}"),
     }
@@ -205,11 +261,17 @@ fn outputs_of_unequal_width_are_an_error_that_names_dim_replica_and_shapes() {
             other,
         } => {
             assert_eq!((path.as_str(), *dim, *replica), ("1", 0, 2));
-            assert_eq!((first.as_slice(), other.as_slice()), ([2, 2].as_slice(), [1, 1].as_slice()));
+            assert_eq!(
+                (first.as_slice(), other.as_slice()),
+                ([2, 2].as_slice(), [1, 1].as_slice())
+            );
         }
         other => panic!("another error: {other}"),
     }
-    assert!(error.to_string().contains("[2, 2]") && error.to_string().contains("[1, 1]"), "{error}");
+    assert!(
+        error.to_string().contains("[2, 2]") && error.to_string().contains("[1, 1]"),
+        "{error}"
+    );
 }
 
 #[derive(Gather)]
@@ -221,7 +283,11 @@ struct AlongOne {
 #[test]
 fn outputs_of_unequal_width_gather_along_another_dim() {
     let output = wrapped(3)
-        .forward(tensor([5, 3], 1, &device()), |_: &Mlp, x: Tensor<2>| AlongOne { wide: x.transpose() })
+        .forward(tensor([5, 3], 1, &device()), |_: &Mlp, x: Tensor<2>| {
+            AlongOne {
+                wide: x.transpose(),
+            }
+        })
         .expect("forward works");
     assert_eq!(output.wide.dims(), [3, 5]);
     let expected = values(&tensor([5, 3], 1, &device()).transpose());
@@ -235,7 +301,10 @@ fn a_single_value_per_shard_is_an_error_that_says_what_to_do() {
         let error = wrapped(replicas)
             .forward(tensor([5, 3], 1, &device()), loss)
             .expect_err("a loss is not one value per row");
-        assert!(matches!(error, DataParallelError::ScalarOutput { .. }), "{replicas}: {error}");
+        assert!(
+            matches!(error, DataParallelError::ScalarOutput { .. }),
+            "{replicas}: {error}"
+        );
         for part in ["Mean(", "Sum(", "PerReplica("] {
             assert!(error.to_string().contains(part), "{error}");
         }
@@ -246,9 +315,10 @@ fn a_single_value_per_shard_is_an_error_that_says_what_to_do() {
 fn one_value_per_row_is_gathered_even_if_shards_have_one_row() {
     for rows in 1..=4 {
         let output = wrapped(4)
-            .forward(tensor([rows, 3], 1, &device()), |_: &Mlp, x: Tensor<2>| -> Tensor<1> {
-                x.sum_dim(1).squeeze_dim(1)
-            })
+            .forward(
+                tensor([rows, 3], 1, &device()),
+                |_: &Mlp, x: Tensor<2>| -> Tensor<1> { x.sum_dim(1).squeeze_dim(1) },
+            )
             .expect("forward works");
         assert_eq!(output.dims(), [rows]);
     }
@@ -285,23 +355,37 @@ fn backward_through_a_gathered_mean_equals_one_device() {
     let model = wrapped(3);
     let x = tensor([5, 3], 1, &device);
     let Mean(loss) = model
-        .forward(x.clone(), |replica: &Mlp, x| Mean(replica.forward(x).powf_scalar(2.0).mean()))
+        .forward(x.clone(), |replica: &Mlp, x| {
+            Mean(replica.forward(x).powf_scalar(2.0).mean())
+        })
         .expect("forward works");
     let grads = GradientsParams::from_grads(loss.backward(), &model);
     let bare = model.module().forward(x).powf_scalar(2.0).mean();
     let expected = GradientsParams::from_grads(bare.backward(), model.module());
-    assert_close("gradients", &gradients(&model, &grads), &gradients(&model, &expected), 1e-6);
+    assert_close(
+        "gradients",
+        &gradients(&model, &grads),
+        &gradients(&model, &expected),
+        1e-6,
+    );
 }
 
 #[test]
 fn plain_outputs_that_differ_are_an_error() {
     let error = wrapped(3)
-        .forward(tensor([5, 3], 1, &device()), |_: &Mlp, x: Tensor<2>| x.dims()[0])
+        .forward(tensor([5, 3], 1, &device()), |_: &Mlp, x: Tensor<2>| {
+            x.dims()[0]
+        })
         .expect_err("2, 2 and 1");
-    assert!(matches!(error, DataParallelError::GatherMismatch { .. }), "{error}");
+    assert!(
+        matches!(error, DataParallelError::GatherMismatch { .. }),
+        "{error}"
+    );
     assert!(error.to_string().contains("replica 2"), "{error}");
     let same = wrapped(3)
-        .forward(tensor([6, 3], 1, &device()), |_: &Mlp, x: Tensor<2>| x.dims()[0])
+        .forward(tensor([6, 3], 1, &device()), |_: &Mlp, x: Tensor<2>| {
+            x.dims()[0]
+        })
         .expect("2 on every replica");
     assert_eq!(same, 2);
 }

@@ -7,8 +7,8 @@ mod gather;
 mod scatter;
 
 use proc_macro::TokenStream;
-use proc_macro2::Span;
 use proc_macro_crate::{FoundCrate, crate_name};
+use proc_macro2::Span;
 use syn::{DeriveInput, Ident, parse_macro_input};
 
 /// Implement `Scatter` for a struct, field by field.

@@ -41,9 +41,7 @@ pub fn expand(input: &DeriveInput) -> Result<TokenStream> {
             }
             Mode::Along(dim) => {
                 inspect.push(quote!(inspector.field_along(#name, #dim, &self.#member);));
-                cut.push(
-                    quote!(#krate::Scatter::into_shards(self.#member, &shards.along(#dim))),
-                );
+                cut.push(quote!(#krate::Scatter::into_shards(self.#member, &shards.along(#dim))));
                 moved.push(to_replica);
                 bounds.push(scattered);
             }

@@ -134,7 +134,8 @@ impl<M: Module + 'static> DataParallel<M> {
 
         let mut results = Vec::with_capacity(used);
         for (replica, outcome) in shared.workers.run(jobs).into_iter().enumerate() {
-            let result = outcome.unwrap_or_else(|cause| Err(self.broken(Phase::Apply, replica, cause)));
+            let result =
+                outcome.unwrap_or_else(|cause| Err(self.broken(Phase::Apply, replica, cause)));
             match result {
                 Ok(result) => results.push(result),
                 Err(error) => {

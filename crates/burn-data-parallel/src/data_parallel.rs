@@ -107,7 +107,11 @@ impl<M: Module> DataParallel<M> {
         let workers = Workers::start(&names)?;
         log::info!(
             "data parallel on {} ({}): {}",
-            if devices.len() == 1 { "one device".into() } else { format!("{} devices", devices.len()) },
+            if devices.len() == 1 {
+                "one device".into()
+            } else {
+                format!("{} devices", devices.len())
+            },
             resolved.reason,
             names.join(", "),
         );

@@ -184,7 +184,10 @@ impl From<&[usize]> for DeviceIds {
 
 impl From<Vec<Ordinal>> for DeviceIds {
     fn from(ids: Vec<Ordinal>) -> Self {
-        ids.into_iter().map(Ordinal::index).collect::<Vec<_>>().into()
+        ids.into_iter()
+            .map(Ordinal::index)
+            .collect::<Vec<_>>()
+            .into()
     }
 }
 

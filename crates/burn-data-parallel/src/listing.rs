@@ -96,10 +96,7 @@ impl Listing {
 }
 
 /// The devices of a visible list: entry `i` is what the driver calls `driver_ordinal`.
-fn chosen(
-    visible: &VisibleDevices,
-    devices: &[Device],
-) -> Result<Vec<Device>, DataParallelError> {
+fn chosen(visible: &VisibleDevices, devices: &[Device]) -> Result<Vec<Device>, DataParallelError> {
     visible
         .devices()
         .iter()

@@ -27,6 +27,19 @@ pub(crate) fn onto_primary<M: Module>(
     reducer.sum
 }
 
+/// `grads` multiplied by `factor`, where they are.
+pub(crate) fn scaled<M: Module>(
+    module: &M,
+    grads: GradientsParams,
+    factor: f64,
+) -> GradientsParams {
+    let device = module.devices().into_iter().next();
+    match device {
+        Some(device) if factor != 1.0 => onto_primary(module, vec![grads], &device, factor),
+        _ => grads,
+    }
+}
+
 struct Reducer<'a> {
     parts: Vec<GradientsParams>,
     device: &'a Device,

@@ -137,4 +137,3 @@ impl ModuleMapper for Restorer<'_> {
 fn replace<T: burn::module::ParameterValue>(param: Param<T>, value: T) -> Param<T> {
     param.map(|_| value)
 }
-

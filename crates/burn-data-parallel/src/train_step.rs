@@ -80,6 +80,41 @@ impl<M: Module + 'static> DataParallel<M> {
         self.combine::<S>(applied)
     }
 
+    /// [`train_step`](Self::train_step) for a closure that runs backward itself and returns the gradients of its shard beside
+    /// an output, as burn-train's `TrainStep` does. The loss is taken to be a mean over the shard's rows.
+    ///
+    /// # Errors
+    ///
+    /// As [`forward`](Self::forward).
+    pub fn train_step_with_grads<B, O, F>(
+        &self,
+        batch: B,
+        step: F,
+    ) -> Result<(O, GradientsParams), DataParallelError>
+    where
+        B: Scatter + Send + 'static,
+        O: Gather + Send + 'static,
+        F: Fn(&M, B) -> (GradientsParams, O) + Send + Sync + 'static,
+    {
+        let applied = self.apply(
+            "train_step_with_grads",
+            batch,
+            |_| Link::Leaf,
+            move |slot, replica, shard| {
+                let (grads, output) = slot.in_turn(|| step(replica, shard));
+                Ok((reduce::scaled(replica, grads, slot.share), output))
+            },
+        )?;
+        let (grads, outputs) = applied.results.into_iter().unzip();
+        let grads = self.guarded(Phase::Reduce, 0, || {
+            reduce::onto_primary(&self.module, grads, self.primary(), 1.0)
+        })?;
+        let output = self.guarded(Phase::Gather, 0, || {
+            O::gather_shards(outputs, &applied.plan)
+        })??;
+        Ok((output, grads))
+    }
+
     fn combine<S: StepResult>(
         &self,
         applied: Applied<Trained<S::Output>>,

@@ -109,7 +109,12 @@ mod tests {
     use super::*;
 
     fn workers(count: usize) -> Workers {
-        Workers::start(&(0..count).map(|i| format!("replica {i}")).collect::<Vec<_>>()).unwrap()
+        Workers::start(
+            &(0..count)
+                .map(|i| format!("replica {i}"))
+                .collect::<Vec<_>>(),
+        )
+        .unwrap()
     }
 
     #[test]

@@ -20,7 +20,10 @@ pub fn load(name: &str) -> Result<Data, Problem> {
         match row.split_last() {
             Some((&label, pixels)) if pixels.len() == SIDE * SIDE && label < 10 => {
                 samples.push(Sample {
-                    pixels: pixels.iter().map(|&pixel| f32::from(pixel) / 16.0).collect(),
+                    pixels: pixels
+                        .iter()
+                        .map(|&pixel| f32::from(pixel) / 16.0)
+                        .collect(),
                     label,
                 })
             }
@@ -57,7 +60,9 @@ fn shifted(sample: &Sample) -> impl Iterator<Item = Sample> {
         };
         let side = SIDE as isize;
         Sample {
-            pixels: (0..side * side).map(|at| pixel(at / side, at % side)).collect(),
+            pixels: (0..side * side)
+                .map(|at| pixel(at / side, at % side))
+                .collect(),
             label: sample.label,
         }
     })

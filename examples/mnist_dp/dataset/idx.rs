@@ -66,14 +66,19 @@ fn part(directory: &Path, name: &str) -> Result<(Vec<Sample>, (usize, usize)), P
     if height < 4 || width < 4 {
         return Err(Problem::file(
             &images_file,
-            format!("images of {height}x{width} are too small for this net; it takes 4x4 and larger"),
+            format!(
+                "images of {height}x{width} are too small for this net; it takes 4x4 and larger"
+            ),
         ));
     }
     let samples = pixels
         .chunks_exact(height * width)
         .zip(labels)
         .map(|(pixels, label)| Sample {
-            pixels: pixels.iter().map(|&pixel| f32::from(pixel) / 255.0).collect(),
+            pixels: pixels
+                .iter()
+                .map(|&pixel| f32::from(pixel) / 255.0)
+                .collect(),
             label,
         })
         .collect();
@@ -96,7 +101,10 @@ fn find(directory: &Path, name: &str) -> Result<PathBuf, Problem> {
 /// The sizes and the bytes of an IDX file of unsigned bytes with `N` dims.
 fn read<const N: usize>(file: &Path) -> Result<([usize; N], Vec<u8>), Problem> {
     let broken = |detail: String| {
-        Problem::file(file, format!("{detail}; it is damaged or no IDX file: fetch it again"))
+        Problem::file(
+            file,
+            format!("{detail}; it is damaged or no IDX file: fetch it again"),
+        )
     };
     let bytes = unpack(file).map_err(|error| broken(error.to_string()))?;
     let header = 4 + 4 * N;
@@ -114,9 +122,13 @@ fn read<const N: usize>(file: &Path) -> Result<([usize; N], Vec<u8>), Problem> {
     }
     let mut sizes = [0; N];
     for (size, word) in sizes.iter_mut().zip(bytes[4..header].chunks_exact(4)) {
-        *size = word.iter().fold(0, |value, &byte| (value << 8) | usize::from(byte));
+        *size = word
+            .iter()
+            .fold(0, |value, &byte| (value << 8) | usize::from(byte));
     }
-    let wanted = sizes.iter().try_fold(1usize, |all, &size| all.checked_mul(size));
+    let wanted = sizes
+        .iter()
+        .try_fold(1usize, |all, &size| all.checked_mul(size));
     if wanted != Some(bytes.len() - header) {
         return Err(broken(format!(
             "its header promises {sizes:?}, but {} bytes follow",
@@ -128,7 +140,9 @@ fn read<const N: usize>(file: &Path) -> Result<([usize; N], Vec<u8>), Problem> {
 
 fn unpack(file: &Path) -> std::io::Result<Vec<u8>> {
     let mut raw = Vec::new();
-    std::fs::File::open(file)?.take(MAX_BYTES).read_to_end(&mut raw)?;
+    std::fs::File::open(file)?
+        .take(MAX_BYTES)
+        .read_to_end(&mut raw)?;
     if !raw.starts_with(&[0x1f, 0x8b]) {
         return Ok(raw);
     }

@@ -34,7 +34,12 @@ pub fn load() -> Result<Data, Problem> {
 
 fn sample(item: MnistItem) -> Sample {
     Sample {
-        pixels: item.image.iter().flatten().map(|pixel| pixel / 255.0).collect(),
+        pixels: item
+            .image
+            .iter()
+            .flatten()
+            .map(|pixel| pixel / 255.0)
+            .collect(),
         label: item.label,
     }
 }

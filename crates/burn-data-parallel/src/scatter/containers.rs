@@ -180,5 +180,22 @@ macro_rules! scatter_plain {
 }
 
 scatter_plain!(
-    (), bool, char, String, f32, f64, u8, u16, u32, u64, u128, usize, i8, i16, i32, i64, i128, isize
+    (),
+    bool,
+    char,
+    String,
+    f32,
+    f64,
+    u8,
+    u16,
+    u32,
+    u64,
+    u128,
+    usize,
+    i8,
+    i16,
+    i32,
+    i64,
+    i128,
+    isize
 );
