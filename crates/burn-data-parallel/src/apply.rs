@@ -1,6 +1,7 @@
 //! Apply: run a closure on every replica side by side.
 
 use std::sync::{Arc, PoisonError};
+use std::time::Instant;
 
 use burn::module::Module;
 use burn::tensor::Device;
@@ -10,9 +11,12 @@ use crate::data_parallel::DataParallel;
 use crate::error::{DataParallelError, Phase};
 use crate::gather::GatherPlan;
 use crate::inspect::{Traits, check_placement, describe};
+use crate::layout::Layout;
+use crate::replicas::{Replicas, Source};
 use crate::scatter::{BatchInspector, Scatter};
 use crate::shards::{Shards, balanced_sizes};
 use crate::snapshot::{Link, Snapshot};
+use crate::stats::{StepStats, Traffic};
 use crate::turn::Turn;
 use crate::workers::{caught, in_replica};
 
@@ -23,6 +27,8 @@ pub(crate) struct Slot {
     pub(crate) share: f64,
     /// Rows of the batch; 1 where it has none.
     pub(crate) total_rows: f64,
+    /// How gradients are packed, where they have to move.
+    pub(crate) layout: Option<Arc<Layout>>,
     device: Device,
     turn: Option<Arc<Turn>>,
 }
@@ -58,6 +64,8 @@ pub(crate) struct Applied<T> {
     pub(crate) results: Vec<T>,
     pub(crate) plan: GatherPlan,
     pub(crate) total_rows: f64,
+    pub(crate) layout: Option<Arc<Layout>>,
+    pub(crate) stats: StepStats,
 }
 
 impl<M: Module + 'static> DataParallel<M> {
@@ -99,14 +107,26 @@ impl<M: Module + 'static> DataParallel<M> {
         let devices = &shared.devices[..used];
         let total_rows = rows.unwrap_or(1).max(1) as f64;
 
+        let mut stats = StepStats {
+            steps: 1,
+            ..StepStats::default()
+        };
         let traits = self.traits();
-        let modules = self.replicas_on(devices, link(traits))?;
+        let link = link(traits);
+        let (started, traffic) = (Instant::now(), Traffic::default());
+        let modules = self.replicas_on(devices, link, &traffic)?;
+        let layout = self.gradient_layout(devices, link, traits);
+        stats.broadcast = traffic.phase(started);
+
+        let started = Instant::now();
         let shards = self.guarded(Phase::Scatter, 0, || {
             if used == 1 {
                 vec![batch.to_replica(&devices[0])]
             } else {
                 let plan = Shards::new(shared.dim, sizes, devices.to_vec());
-                batch.into_shards(&plan)
+                let shards = batch.into_shards(&plan);
+                stats.scatter = plan.traffic.phase(started);
+                shards
             }
         })?;
 
@@ -122,6 +142,7 @@ impl<M: Module + 'static> DataParallel<M> {
                     replica,
                     share: plan.weights[replica],
                     total_rows,
+                    layout: layout.clone(),
                     device: devices[replica].clone(),
                     turn: turn.clone(),
                 };
@@ -132,8 +153,11 @@ impl<M: Module + 'static> DataParallel<M> {
             })
             .collect();
 
+        let started = Instant::now();
+        let outcomes = shared.workers.run(jobs);
+        stats.apply = Traffic::default().phase(started);
         let mut results = Vec::with_capacity(used);
-        for (replica, outcome) in shared.workers.run(jobs).into_iter().enumerate() {
+        for (replica, outcome) in outcomes.into_iter().enumerate() {
             let result =
                 outcome.unwrap_or_else(|cause| Err(self.broken(Phase::Apply, replica, cause)));
             match result {
@@ -150,6 +174,8 @@ impl<M: Module + 'static> DataParallel<M> {
             results,
             plan,
             total_rows,
+            layout,
+            stats,
         })
     }
 
@@ -157,19 +183,42 @@ impl<M: Module + 'static> DataParallel<M> {
         self.lock().traits(&self.module, self.version)
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, crate::replicas::Replicas<M>> {
+    fn lock(&self) -> std::sync::MutexGuard<'_, Replicas<M>> {
         // A panic while replicas are renewed leaves each either whole or absent, so the lock's poison says nothing.
         self.replicas.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn replicas_on(&self, devices: &[Device], link: Link) -> Result<Vec<M>, DataParallelError> {
+    fn replicas_on(
+        &self,
+        devices: &[Device],
+        link: Link,
+        traffic: &Traffic,
+    ) -> Result<Vec<M>, DataParallelError> {
         if devices.len() == 1 {
             return Ok(vec![self.module.clone()]);
         }
         check_placement(&self.module, self.primary())?;
-        self.guarded(Phase::Broadcast, 0, || {
-            self.lock().at(&self.module, self.version, devices, link)
-        })
+        let source = Source {
+            module: &self.module,
+            version: self.version,
+            link,
+            bucket_bytes: self.shared.bucket_bytes,
+            traffic,
+        };
+        self.guarded(Phase::Broadcast, 0, || self.lock().at(&source, devices))
+    }
+
+    /// Gradients are packed only where they have to move: on one device that would be work for nothing.
+    fn gradient_layout(
+        &self,
+        devices: &[Device],
+        link: Link,
+        traits: Traits,
+    ) -> Option<Arc<Layout>> {
+        let move_grads = traits.autodiff
+            && link == Link::Leaf
+            && devices.iter().any(|device| *device != devices[0]);
+        move_grads.then(|| Arc::new(Layout::of(&self.module, self.shared.bucket_bytes, true)))
     }
 
     fn takes_turns(&self, traits: Traits, used: usize) -> bool {
@@ -182,10 +231,16 @@ impl<M: Module + 'static> DataParallel<M> {
     }
 
     /// Running statistics before a step, to put back if it fails.
-    fn buffers(&self) -> Undo {
+    fn buffers(&self) -> Undo<'static> {
         // Statistics that the last forward left pending are applied first, as the next forward would.
         drop(self.module.valid());
-        Undo(Snapshot::take(&self.module, self.primary(), Link::Leaf))
+        let traffic = Traffic::default();
+        Undo(Snapshot::take(
+            &self.module,
+            self.primary(),
+            Link::Leaf,
+            &traffic,
+        ))
     }
 
     /// Run work of the coordinator, turning a panic of Burn's (a device that is gone) into an error.
@@ -209,9 +264,9 @@ impl<M: Module + 'static> DataParallel<M> {
     }
 }
 
-struct Undo(Snapshot);
+struct Undo<'a>(Snapshot<'a>);
 
-impl Undo {
+impl Undo<'_> {
     /// Put the running statistics back into the cells that `module` shares with its clones.
     fn restore_into<M: Module>(self, module: &M) {
         // Pending statistics of the failed step are applied by `valid`, then overwritten through the shared cells by `map`;

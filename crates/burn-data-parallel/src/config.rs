@@ -41,7 +41,7 @@ pub enum RandomOrder {
 /// assert_eq!(model.replica_count(), 2);
 /// # Ok::<(), burn_data_parallel::DataParallelError>(())
 /// ```
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 #[non_exhaustive]
 pub struct DataParallelConfig {
@@ -57,6 +57,22 @@ pub struct DataParallelConfig {
     pub allow_repeated: bool,
     /// Whether forwards that draw random numbers take turns.
     pub random_order: RandomOrder,
+    /// Bytes of a bucket: parameters and gradients move between devices in flat buffers of about this size (25 MiB).
+    pub bucket_bytes: usize,
+}
+
+impl Default for DataParallelConfig {
+    fn default() -> Self {
+        Self {
+            device_ids: None,
+            output_device: None,
+            dim: 0,
+            strict: false,
+            allow_repeated: false,
+            random_order: RandomOrder::Auto,
+            bucket_bytes: 25 << 20,
+        }
+    }
 }
 
 impl Config for DataParallelConfig {}
@@ -103,12 +119,18 @@ impl DataParallelConfig {
         self
     }
 
+    /// Set [`bucket_bytes`](Self::bucket_bytes).
+    pub fn with_bucket_bytes(mut self, bucket_bytes: usize) -> Self {
+        self.bucket_bytes = bucket_bytes;
+        self
+    }
+
     /// Wrap `model` by this configuration.
     ///
     /// # Errors
     ///
-    /// As [`DataParallel::new`], and `OutputDevice` where the output device is not one of the device ids, and `Placement`
-    /// where [`strict`](Self::strict) is set and a parameter is not on the primary.
+    /// As [`DataParallel::new`], and `OutputDevice` where the output device is not one of the device ids, `InvalidConfig` for a bucket of 0
+    /// bytes, and `Placement` where [`strict`](Self::strict) is set and a parameter is not on the primary.
     pub fn init<M: Module>(&self, model: M) -> Result<DataParallel<M>, DataParallelError> {
         let ids = match &self.device_ids {
             Some(ids) => DeviceIds::from(ids.clone()),

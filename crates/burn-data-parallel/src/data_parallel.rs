@@ -12,6 +12,7 @@ use crate::error::DataParallelError;
 use crate::inspect::{Traits, check_placement, describe};
 use crate::replicas::{Replicas, private_copy};
 use crate::snapshot::{Link, Snapshot};
+use crate::stats::{Meter, StepStats, Traffic};
 use crate::workers::Workers;
 
 /// A module that trains and runs on several devices: one replica each, the batch split over them.
@@ -65,7 +66,9 @@ pub(crate) struct Shared {
     pub(crate) output_device: Device,
     pub(crate) dim: usize,
     pub(crate) random_order: RandomOrder,
+    pub(crate) bucket_bytes: usize,
     pub(crate) workers: Workers,
+    pub(crate) meter: Meter,
 }
 
 fn next_version() -> u64 {
@@ -89,6 +92,13 @@ impl<M: Module> DataParallel<M> {
         device_ids: DeviceIds,
         config: &DataParallelConfig,
     ) -> Result<Self, DataParallelError> {
+        if config.bucket_bytes == 0 {
+            return Err(DataParallelError::InvalidConfig {
+                option: "bucket_bytes",
+                value: "0".into(),
+                remedy: "give at least 1; 26214400 (25 MiB) is the default",
+            });
+        }
         let model_device = model.devices().into_iter().next();
         let resolved = device_ids.resolve(model_device.as_ref(), config.allow_repeated)?;
         let devices = match &model_device {
@@ -126,7 +136,9 @@ impl<M: Module> DataParallel<M> {
                 output_device,
                 dim: config.dim,
                 random_order: config.random_order,
+                bucket_bytes: config.bucket_bytes,
                 workers,
+                meter: Meter::default(),
             }),
         })
     }
@@ -209,6 +221,16 @@ impl<M: Module> DataParallel<M> {
         self.shared.devices.iter().for_each(Device::memory_cleanup);
     }
 
+    /// What the last step of this wrapper or a clone of it cost.
+    pub fn step_stats(&self) -> StepStats {
+        self.shared.meter.last()
+    }
+
+    /// What all steps of this wrapper and its clones have cost together.
+    pub fn total_stats(&self) -> StepStats {
+        self.shared.meter.total()
+    }
+
     /// "2 replicas on [0: Flex, 0: Flex], primary Flex": what `{}` and `{:?}` show.
     pub(crate) fn summary(&self) -> String {
         let names: Vec<String> = self
@@ -274,7 +296,7 @@ fn onto<M: Module>(model: M, device: &Device) -> M {
         return model;
     }
     let copy = private_copy(&model, Traits::of(&model));
-    Snapshot::take(&model, device, Link::Leaf).restore(copy)
+    Snapshot::take(&model, device, Link::Leaf, &Traffic::default()).restore(copy)
 }
 
 /// Lazy parameters draw their values when first read; reading them here makes all replicas copies of one draw.

@@ -1,7 +1,10 @@
 //! `forward`: scatter, run, gather, inside the autodiff graph.
 
+use std::time::Instant;
+
 use burn::module::Module;
 
+use crate::apply::Applied;
 use crate::data_parallel::DataParallel;
 use crate::error::{DataParallelError, Phase};
 use crate::gather::Gather;
@@ -78,8 +81,16 @@ impl<M: Module + 'static> DataParallel<M> {
             slot.in_turn(|| forward(replica, shard))
                 .map_err(|error| slot.failed(error.into()))
         })?;
-        self.guarded(Phase::Gather, 0, || {
-            O::gather_shards(applied.results, &applied.plan)
-        })?
+        let Applied {
+            results,
+            plan,
+            mut stats,
+            ..
+        } = applied;
+        let started = Instant::now();
+        let output = self.guarded(Phase::Gather, 0, || O::gather_shards(results, &plan))??;
+        stats.gather = plan.traffic.phase(started);
+        self.shared.meter.commit(stats);
+        Ok(output)
     }
 }

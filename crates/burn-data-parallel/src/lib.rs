@@ -9,6 +9,7 @@
 //! - `train`: burn-train, so that the `Learner` trains a wrapped model.
 
 mod apply;
+mod bucket;
 mod config;
 mod data_parallel;
 mod device_ids;
@@ -16,6 +17,7 @@ mod error;
 mod forward;
 mod gather;
 mod inspect;
+mod layout;
 mod listing;
 mod loss;
 mod module;
@@ -24,6 +26,9 @@ mod replicas;
 mod scatter;
 mod shards;
 mod snapshot;
+mod stats;
+#[cfg(feature = "train")]
+mod train;
 mod train_step;
 mod turn;
 mod workers;
@@ -36,6 +41,9 @@ pub use gather::{Gather, GatherPlan, Mean, PerReplica, Sum};
 pub use loss::{Loss, LossWeight, StepResult};
 pub use scatter::{BatchInspector, Rows, Scatter, share};
 pub use shards::{Shards, balanced_sizes};
+#[cfg(feature = "train")]
+pub use train::DataParallelStrategy;
+pub use stats::{PhaseStats, StepStats};
 
 pub use burn_data_parallel_derive::{Gather, Scatter};
 

@@ -1,5 +1,7 @@
 //! The wrapper as a Burn module: transparent, so records, optimizers and displays see the wrapped module.
 
+use std::time::Instant;
+
 use burn::module::{
     Content, Devices, DisplaySettings, Module, ModuleDisplay, ModuleDisplayDefault, ModuleMapper,
     ModuleVisitor,
@@ -8,6 +10,7 @@ use burn::tensor::Device;
 
 use crate::data_parallel::DataParallel;
 use crate::inspect::describe;
+use crate::stats::Traffic;
 
 /// No `enter_module`: paths and record keys are those of the wrapped module, so there is no `module.` prefix.
 impl<M: Module> Module for DataParallel<M> {
@@ -48,7 +51,13 @@ impl<M: Module> Module for DataParallel<M> {
     }
 
     fn map<Mapper: ModuleMapper>(self, mapper: &mut Mapper) -> Self {
-        self.with_module(|module| module.map(mapper))
+        let started = Instant::now();
+        let mapped = self.with_module(|module| module.map(mapper));
+        mapped
+            .shared
+            .meter
+            .optimizer(Traffic::default().phase(started));
+        mapped
     }
 }
 

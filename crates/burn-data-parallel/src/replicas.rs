@@ -3,8 +3,11 @@
 use burn::module::{Module, ParamId};
 use burn::tensor::Device;
 
+use crate::bucket::Packed;
 use crate::inspect::{Traits, signature};
+use crate::layout::Layout;
 use crate::snapshot::{Link, Snapshot};
+use crate::stats::Traffic;
 
 /// The replicas but the first, which is the primary itself. They persist between steps, and their values are renewed only
 /// when the primary's have changed.
@@ -19,6 +22,15 @@ struct Copy<M> {
     module: M,
     version: u64,
     signature: Vec<ParamId>,
+}
+
+/// The primary as the replicas are to see it.
+pub(crate) struct Source<'a, M> {
+    pub(crate) module: &'a M,
+    pub(crate) version: u64,
+    pub(crate) link: Link,
+    pub(crate) bucket_bytes: usize,
+    pub(crate) traffic: &'a Traffic,
 }
 
 impl<M: Module> Replicas<M> {
@@ -37,51 +49,66 @@ impl<M: Module> Replicas<M> {
         }
     }
 
-    /// Modules for replicas `0..devices.len()`, at `version`.
-    pub(crate) fn at(
-        &mut self,
-        primary: &M,
-        version: u64,
-        devices: &[Device],
-        link: Link,
-    ) -> Vec<M> {
-        let traits = self.traits(primary, version);
-        let mut modules = vec![primary.clone()];
+    /// Modules for replicas `0..devices.len()`, with the values of `source`.
+    pub(crate) fn at(&mut self, source: &Source<'_, M>, devices: &[Device]) -> Vec<M> {
+        let traits = self.traits(source.module, source.version);
+        let mut packed = None;
+        let mut modules = vec![source.module.clone()];
         for (slot, device) in self.copies.iter_mut().zip(&devices[1..]) {
-            let copy = Self::renew(slot, primary, version, device, traits);
-            modules.push(match link {
-                Link::Leaf => copy.module.clone(),
-                Link::Graph => {
-                    Snapshot::take(primary, device, Link::Graph).restore(copy.module.clone())
-                }
-            });
+            // Buffers change inside forward, unseen by the version, so a module that has some is always renewed.
+            let current =
+                matches!(slot, Some(copy) if copy.version == source.version) && !traits.buffers;
+            if !current {
+                let parts = signature(source.module);
+                let module = match slot.take() {
+                    Some(copy) if copy.signature == parts && !traits.buffers => copy.module,
+                    _ => private_copy(source.module, traits),
+                };
+                *slot = Some(Copy {
+                    module: match source.link {
+                        Link::Leaf => {
+                            broadcast(source, module, device, device == &devices[0], &mut packed)
+                        }
+                        // The values come below, for this one call.
+                        Link::Graph => module,
+                    },
+                    // Without values of its own the copy is of no version.
+                    version: match source.link {
+                        Link::Leaf => source.version,
+                        Link::Graph => u64::MAX,
+                    },
+                    signature: parts,
+                });
+            }
+            let module = slot.as_ref().map(|copy| copy.module.clone());
+            modules.extend(module.map(|module| match source.link {
+                Link::Leaf => module,
+                Link::Graph => Snapshot::take(source.module, device, Link::Graph, source.traffic)
+                    .restore(module),
+            }));
         }
         modules
     }
+}
 
-    fn renew<'a>(
-        slot: &'a mut Option<Copy<M>>,
-        primary: &M,
-        version: u64,
-        device: &Device,
-        traits: Traits,
-    ) -> &'a Copy<M> {
-        // Buffers change inside forward, unseen by the version, so a module that has some is always renewed.
-        let current = matches!(slot, Some(copy) if copy.version == version) && !traits.buffers;
-        if !current {
-            let parts = signature(primary);
-            let module = match slot.take() {
-                Some(copy) if copy.signature == parts && !traits.buffers => copy.module,
-                _ => private_copy(primary, traits),
-            };
-            *slot = Some(Copy {
-                module: Snapshot::take(primary, device, Link::Leaf).restore(module),
-                version,
-                signature: parts,
-            });
-        }
-        slot.as_ref().expect("the slot was filled just above")
+/// `module` with the primary's values on `device`. Buckets are packed once, for the first device that needs them.
+fn broadcast<M: Module>(
+    source: &Source<'_, M>,
+    module: M,
+    device: &Device,
+    same_device: bool,
+    packed: &mut Option<(Layout, Packed)>,
+) -> M {
+    if same_device {
+        // Nothing has to move: the copy shares the memory of the primary's values.
+        return Snapshot::take(source.module, device, Link::Leaf, source.traffic).restore(module);
     }
+    let (layout, packed) = packed.get_or_insert_with(|| {
+        let layout = Layout::of(source.module, source.bucket_bytes, false);
+        let packed = Packed::values(source.module, &layout);
+        (layout, packed)
+    });
+    Snapshot::take_packed(source.module, device, layout, packed, source.traffic).restore(module)
 }
 
 /// A copy of `module` that shares no running state with it.
@@ -89,7 +116,7 @@ impl<M: Module> Replicas<M> {
 /// Burn's `RunningState` is one cell for all clones, and both `fork` and `map` write into that cell, so a plain clone would
 /// let a replica overwrite the primary's BatchNorm statistics. `valid` is the one operation of `Module` that makes a new
 /// cell; `train` takes back the rest of what it does. The values themselves come from a snapshot afterwards.
-/// `tests/batch_norm.rs` (`a_plain_clone_still_shares_running_state`) fails when this can go.
+/// `tests/behaviour/batch_norm.rs` (`a_plain_clone_still_shares_running_state`) fails when this can go.
 pub(crate) fn private_copy<M: Module>(module: &M, traits: Traits) -> M {
     let copy = module.valid();
     if traits.autodiff { copy.train() } else { copy }

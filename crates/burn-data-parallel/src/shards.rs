@@ -1,6 +1,10 @@
 //! How a batch is cut: sizes, offsets and devices of the shards.
 
+use std::sync::Arc;
+
 use burn::tensor::Device;
+
+use crate::stats::Traffic;
 
 /// Rows of each shard when `rows` rows are spread over `replicas`: balanced, the larger ones first, never empty.
 ///
@@ -19,6 +23,7 @@ pub struct Shards {
     pub(crate) dim: usize,
     pub(crate) sizes: Vec<usize>,
     pub(crate) devices: Vec<Device>,
+    pub(crate) traffic: Arc<Traffic>,
 }
 
 impl Shards {
@@ -36,6 +41,7 @@ impl Shards {
             dim,
             sizes,
             devices,
+            traffic: Arc::default(),
         }
     }
 

@@ -1,10 +1,14 @@
-//! A module's values on another device, and a mapper that puts them into a copy of the module.
+//! A module's values on another device, put into a copy of the module.
 
 use std::any::Any;
 use std::collections::HashMap;
 
-use burn::module::{Flag, Module, ModuleMapper, ModuleVisitor, Param, ParamId};
-use burn::tensor::{Bool, Device, Int, Tensor, kind::Basic};
+use burn::module::{Flag, Module, ModuleMapper, ModuleVisitor, Param, ParamId, ParameterValue};
+use burn::tensor::{Bool, Device, Int, Tensor};
+
+use crate::bucket::Packed;
+use crate::layout::Layout;
+use crate::stats::Traffic;
 
 /// How the copies relate to the primary's parameters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -17,78 +21,123 @@ pub(crate) enum Link {
 
 /// Values by parameter id. A parameter that stands in several places (tied weights) is copied once and stays tied.
 #[derive(Default)]
-pub(crate) struct Snapshot {
+pub(crate) struct Snapshot<'a> {
     tensors: HashMap<ParamId, Box<dyn Any + Send>>,
     flags: HashMap<ParamId, bool>,
+    packed: Option<(&'a Layout, Packed)>,
 }
 
-impl Snapshot {
-    /// Copy the values of `module` to `device`.
-    pub(crate) fn take<M: Module>(module: &M, device: &Device, link: Link) -> Self {
+impl<'a> Snapshot<'a> {
+    /// Copy the values of `module` to `device`, each on its own.
+    pub(crate) fn take<M: Module>(
+        module: &M,
+        device: &Device,
+        link: Link,
+        traffic: &Traffic,
+    ) -> Self {
+        Self::collect(module, device, link, traffic, None)
+    }
+
+    /// Copy the values of `module` to `device` in the buckets that `packed` holds; what lies in none moves on its own.
+    pub(crate) fn take_packed<M: Module>(
+        module: &M,
+        device: &Device,
+        layout: &'a Layout,
+        packed: &Packed,
+        traffic: &Traffic,
+    ) -> Self {
+        let mut snapshot = Self::collect(module, device, Link::Leaf, traffic, Some(layout));
+        snapshot.packed = Some((layout, packed.to_device(device, traffic)));
+        snapshot
+    }
+
+    fn collect<M: Module>(
+        module: &M,
+        device: &Device,
+        link: Link,
+        traffic: &Traffic,
+        skip: Option<&Layout>,
+    ) -> Self {
         let mut collector = Collector {
             snapshot: Snapshot::default(),
             device,
             link,
+            traffic,
+            skip,
         };
         module.visit(&mut collector);
         collector.snapshot
     }
 
     /// `module` with the values of this snapshot; values that the snapshot does not have stay.
-    pub(crate) fn restore<M: Module>(&self, module: M) -> M {
-        module.map(&mut Restorer { snapshot: self })
+    pub(crate) fn restore<M: Module>(mut self, module: M) -> M {
+        module.map(&mut self)
     }
 
-    fn tensor<const D: usize, K: Basic>(&self, id: ParamId) -> Option<Tensor<D, K>>
-    where
-        Tensor<D, K>: 'static,
-    {
+    fn known<T: Clone + 'static>(&self, id: ParamId) -> Option<T> {
         self.tensors.get(&id)?.downcast_ref().cloned()
     }
+
+    /// The value for `id`, from the bucket that it lies in, and kept: a second place of the same parameter gets the same leaf.
+    fn unpacked<T: Clone + Send + 'static>(
+        &mut self,
+        id: ParamId,
+        unpack: impl FnOnce(&Packed, &crate::layout::Place) -> Option<T>,
+    ) -> Option<T> {
+        let (layout, packed) = self.packed.as_ref()?;
+        let value = unpack(packed, layout.places.get(&id)?)?;
+        self.tensors.insert(id, Box::new(value.clone()));
+        Some(value)
+    }
 }
 
-struct Collector<'a> {
-    snapshot: Snapshot,
+struct Collector<'a, 's> {
+    snapshot: Snapshot<'s>,
     device: &'a Device,
     link: Link,
+    traffic: &'a Traffic,
+    skip: Option<&'a Layout>,
 }
 
-impl ModuleVisitor for Collector<'_> {
+impl Collector<'_, '_> {
+    fn wants(&self, id: ParamId) -> bool {
+        let packed = self.skip.is_some_and(|layout| layout.places.contains_key(&id));
+        !packed && !self.snapshot.tensors.contains_key(&id)
+    }
+
+    fn keep<T: Send + 'static>(&mut self, id: ParamId, value: T) {
+        self.snapshot.tensors.insert(id, Box::new(value));
+    }
+}
+
+impl ModuleVisitor for Collector<'_, '_> {
     fn visit_float<const D: usize>(&mut self, param: &Param<Tensor<D>>) {
-        let (device, link) = (self.device, self.link);
-        self.snapshot.tensors.entry(param.id).or_insert_with(|| {
-            let tensor = param.base();
-            let copy = match link {
-                Link::Graph => tensor.to_device(device),
-                // Detached last: a move makes a non-leaf of any tensor that is on an autodiff device.
-                Link::Leaf => {
-                    let requires_grad = tensor.is_require_grad();
-                    let copy = tensor.to_device(device).detach();
-                    if requires_grad {
-                        copy.require_grad()
-                    } else {
-                        copy
-                    }
-                }
-            };
-            Box::new(copy)
-        });
+        if !self.wants(param.id) {
+            return;
+        }
+        let tensor = param.base();
+        let requires_grad = tensor.is_require_grad();
+        let copy = self.traffic.to_device(tensor, self.device);
+        let copy = match self.link {
+            Link::Graph => copy,
+            // Detached after the move: a move makes a non-leaf of any tensor that is on an autodiff device.
+            Link::Leaf => leaf(copy.detach(), requires_grad),
+        };
+        self.keep(param.id, copy);
     }
 
     fn visit_int<const D: usize>(&mut self, param: &Param<Tensor<D, Int>>) {
-        let device = self.device;
-        self.snapshot
-            .tensors
-            .entry(param.id)
-            .or_insert_with(|| Box::new(param.val().to_device(device)));
+        if self.wants(param.id) {
+            let copy = self.traffic.to_device(param.val(), self.device);
+            self.keep(param.id, copy);
+        }
     }
 
     fn visit_bool<const D: usize>(&mut self, param: &Param<Tensor<D, Bool>>) {
-        let device = self.device;
-        self.snapshot
-            .tensors
-            .entry(param.id)
-            .or_insert_with(|| Box::new(param.val().to_device(device)));
+        if self.wants(param.id) {
+            let copy = self.traffic.to_device(param.val(), self.device);
+            self.keep(param.id, copy);
+        }
     }
 
     fn visit_flag(&mut self, flag: &Param<Flag>) {
@@ -96,44 +145,53 @@ impl ModuleVisitor for Collector<'_> {
     }
 }
 
-struct Restorer<'a> {
-    snapshot: &'a Snapshot,
-}
-
-impl ModuleMapper for Restorer<'_> {
+impl ModuleMapper for Snapshot<'_> {
     fn map_float<const D: usize>(&mut self, param: Param<Tensor<D>>) -> Param<Tensor<D>> {
-        match self.snapshot.tensor(param.id) {
-            Some(value) => replace(param, value),
-            None => param,
-        }
+        let value = self.known(param.id).or_else(|| {
+            self.unpacked(param.id, |packed, place| {
+                Some(leaf(packed.float(place)?, place.requires_grad))
+            })
+        });
+        replace(param, value)
     }
 
     fn map_int<const D: usize>(&mut self, param: Param<Tensor<D, Int>>) -> Param<Tensor<D, Int>> {
-        match self.snapshot.tensor(param.id) {
-            Some(value) => replace(param, value),
-            None => param,
-        }
+        let value = self
+            .known(param.id)
+            .or_else(|| self.unpacked(param.id, Packed::int));
+        replace(param, value)
     }
 
     fn map_bool<const D: usize>(
         &mut self,
         param: Param<Tensor<D, Bool>>,
     ) -> Param<Tensor<D, Bool>> {
-        match self.snapshot.tensor(param.id) {
-            Some(value) => replace(param, value),
-            None => param,
-        }
+        let value = self
+            .known(param.id)
+            .or_else(|| self.unpacked(param.id, Packed::bool));
+        replace(param, value)
     }
 
     fn map_flag(&mut self, flag: Param<Flag>) -> Param<Flag> {
-        match self.snapshot.flags.get(&flag.id) {
+        match self.flags.get(&flag.id) {
             Some(&enabled) if enabled != flag.is_enabled() => flag.with_value(enabled),
             _ => flag,
         }
     }
 }
 
+fn leaf<const D: usize>(tensor: Tensor<D>, requires_grad: bool) -> Tensor<D> {
+    if requires_grad {
+        tensor.require_grad()
+    } else {
+        tensor
+    }
+}
+
 /// `param` with another value; its id, its mappers for records and its configured trainability stay.
-fn replace<T: burn::module::ParameterValue>(param: Param<T>, value: T) -> Param<T> {
-    param.map(|_| value)
+fn replace<T: ParameterValue>(param: Param<T>, value: Option<T>) -> Param<T> {
+    match value {
+        Some(value) => param.map(|_| value),
+        None => param,
+    }
 }

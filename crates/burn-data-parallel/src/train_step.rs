@@ -1,5 +1,7 @@
 //! `train_step`: forward and backward on every replica, gradients reduced onto the primary.
 
+use std::time::Instant;
+
 use burn::module::Module;
 use burn::optim::GradientsParams;
 use burn::tensor::Tensor;
@@ -9,16 +11,18 @@ use crate::data_parallel::DataParallel;
 use crate::error::{DataParallelError, Phase};
 use crate::gather::{Gather, GatherPlan, Mean};
 use crate::loss::{Loss, LossWeight, StepResult};
-use crate::reduce;
+use crate::reduce::{Grads, onto_primary};
 use crate::scatter::Scatter;
+use crate::layout::Layout;
 use crate::snapshot::Link;
+use crate::stats::{StepStats, Traffic};
 
 /// What one replica gives in a training step.
 pub(crate) struct Trained<O> {
     /// One value, detached; none for a loss of weight 0.
     pub(crate) loss: Option<Tensor<1>>,
     pub(crate) weight: LossWeight,
-    pub(crate) grads: GradientsParams,
+    pub(crate) grads: Grads,
     pub(crate) output: O,
 }
 
@@ -102,17 +106,40 @@ impl<M: Module + 'static> DataParallel<M> {
             |_| Link::Leaf,
             move |slot, replica, shard| {
                 let (grads, output) = slot.in_turn(|| step(replica, shard));
-                Ok((reduce::scaled(replica, grads, slot.share), output))
+                let grads = Grads::of(replica, grads, slot.share, slot.layout.as_deref());
+                Ok((grads, output))
             },
         )?;
-        let (grads, outputs) = applied.results.into_iter().unzip();
-        let grads = self.guarded(Phase::Reduce, 0, || {
-            reduce::onto_primary(&self.module, grads, self.primary(), 1.0)
-        })?;
-        let output = self.guarded(Phase::Gather, 0, || {
-            O::gather_shards(outputs, &applied.plan)
-        })??;
+        let Applied {
+            results,
+            plan,
+            layout,
+            mut stats,
+            ..
+        } = applied;
+        let (grads, outputs) = results.into_iter().unzip();
+        let grads = self.reduce(grads, 1.0, layout.as_deref(), &mut stats)?;
+        let started = Instant::now();
+        let output = self.guarded(Phase::Gather, 0, || O::gather_shards(outputs, &plan))??;
+        stats.gather = plan.traffic.phase(started);
+        self.shared.meter.commit(stats);
         Ok((output, grads))
+    }
+
+    fn reduce(
+        &self,
+        grads: Vec<Grads>,
+        factor: f64,
+        layout: Option<&Layout>,
+        stats: &mut StepStats,
+    ) -> Result<GradientsParams, DataParallelError> {
+        let (started, traffic) = (Instant::now(), Traffic::default());
+        let grads = self.guarded(Phase::Reduce, 0, || {
+            let devices = &self.shared.devices;
+            onto_primary(&self.module, grads, devices, factor, layout, &traffic)
+        })?;
+        stats.reduce = traffic.phase(started);
+        Ok(grads)
     }
 
     fn combine<S: StepResult>(
@@ -123,6 +150,8 @@ impl<M: Module + 'static> DataParallel<M> {
             results,
             plan,
             total_rows,
+            layout,
+            mut stats,
         } = applied;
         let weights: Vec<LossWeight> = results.iter().map(|result| result.weight).collect();
         let (shares, factor) = shares(&weights, &plan.weights, total_rows)?;
@@ -132,15 +161,16 @@ impl<M: Module + 'static> DataParallel<M> {
             grads.push(result.grads);
             outputs.push(result.output);
         }
-        let grads = self.guarded(Phase::Reduce, 0, || {
-            reduce::onto_primary(&self.module, grads, self.primary(), factor)
-        })?;
+        let grads = self.reduce(grads, factor, layout.as_deref(), &mut stats)?;
+        let started = Instant::now();
         let (loss, output) = self.guarded(Phase::Gather, 0, || {
             Ok::<_, DataParallelError>((
                 gather_loss(losses, &plan)?,
                 S::Output::gather_shards(outputs, &with_shares(&plan, &weights, shares))?,
             ))
         })??;
+        stats.gather = plan.traffic.phase(started);
+        self.shared.meter.commit(stats);
         Ok((S::from_gathered(loss, output), grads))
     }
 }
@@ -156,6 +186,7 @@ fn train<M: Module, S: StepResult>(
         .into_parts()
         .map_err(|source| slot.failed(source))?;
     let Loss { value, weight } = loss;
+    let layout = slot.layout.as_deref();
     let elements = value.shape().num_elements();
     if elements != 1 {
         return Err(DataParallelError::LossShape {
@@ -174,7 +205,7 @@ fn train<M: Module, S: StepResult>(
         return Ok(Trained {
             loss: None,
             weight,
-            grads: GradientsParams::new(),
+            grads: Grads::of(replica, GradientsParams::new(), 1.0, layout),
             output,
         });
     }
@@ -190,6 +221,7 @@ fn train<M: Module, S: StepResult>(
         value.clone().mul_scalar(scale)
     };
     let grads = GradientsParams::from_grads(scaled.backward(), replica);
+    let grads = Grads::of(replica, grads, 1.0, layout);
     Ok(Trained {
         loss: Some(value.detach()),
         weight,

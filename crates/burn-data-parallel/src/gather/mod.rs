@@ -4,9 +4,11 @@ mod containers;
 mod reduced;
 mod tensor;
 
+use std::sync::Arc;
+
 use burn::tensor::Device;
 
-use crate::{error::DataParallelError, scatter::place};
+use crate::{error::DataParallelError, scatter::place, stats::Traffic};
 
 pub use reduced::{Mean, PerReplica, Sum};
 
@@ -50,6 +52,7 @@ pub struct GatherPlan {
     pub(crate) rows: Vec<Option<usize>>,
     pub(crate) weights: Vec<f64>,
     pub(crate) path: Vec<String>,
+    pub(crate) traffic: Arc<Traffic>,
 }
 
 impl GatherPlan {
@@ -62,6 +65,7 @@ impl GatherPlan {
             rows: rows.iter().copied().map(Some).collect(),
             weights: rows.iter().map(|&rows| rows as f64 / total).collect(),
             path: Vec::new(),
+            traffic: Arc::default(),
         }
     }
 
@@ -73,6 +77,7 @@ impl GatherPlan {
             rows: vec![None],
             weights: vec![1.0],
             path: Vec::new(),
+            traffic: Arc::default(),
         }
     }
 

@@ -80,7 +80,7 @@ fn add_up<const D: usize, K: Numeric>(
     }
     let mut parts = shards
         .into_iter()
-        .map(|shard| shard.to_device(&plan.device));
+        .map(|shard| plan.traffic.to_device(shard, &plan.device));
     let first = parts.next().expect("gather is given at least one shard");
     Ok(parts.fold(first, |sum, part| sum + part))
 }

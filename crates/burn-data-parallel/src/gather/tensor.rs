@@ -10,7 +10,7 @@ impl<const D: usize, K: Basic> Gather for Tensor<D, K> {
         check_shapes(&shards, plan)?;
         let mut moved: Vec<Self> = shards
             .into_iter()
-            .map(|shard| shard.to_device(&plan.device))
+            .map(|shard| plan.traffic.to_device(shard, &plan.device))
             .collect();
         if moved.len() == 1 {
             return Ok(moved.remove(0));

@@ -11,18 +11,16 @@ impl<const D: usize, K: Basic> Scatter for Tensor<D, K> {
     }
 
     fn into_shards(self, shards: &Shards) -> Vec<Self> {
-        if shards.len() == 1 {
-            return shards
-                .devices()
-                .map(|device| self.clone().to_device(device))
-                .collect();
-        }
         shards
             .ranges()
             .map(|(start, rows, device)| {
-                self.clone()
-                    .narrow(shards.dim(), start, rows)
-                    .to_device(device)
+                let whole = self.clone();
+                let shard = if shards.len() == 1 {
+                    whole
+                } else {
+                    whole.narrow(shards.dim(), start, rows)
+                };
+                shards.traffic.to_device(shard, device)
             })
             .collect()
     }

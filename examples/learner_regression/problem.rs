@@ -1,0 +1,25 @@
+//! What can go wrong.
+
+use std::sync::Arc;
+
+use burn::tensor::TensorReadError;
+use burn::train::TrainingError;
+use burn_dp::DataParallelError;
+use thiserror::Error;
+
+/// Why the program ends with an error.
+#[derive(Debug, Error)]
+pub enum Problem {
+    /// The replicas cannot be set up.
+    #[error(transparent)]
+    Replicas(#[from] DataParallelError),
+    /// The schedule of the learning rate has values that do not fit.
+    #[error("the learning rate's schedule is not accepted: {0}")]
+    Schedule(String),
+    /// The training stopped.
+    #[error("the training stopped: {0}")]
+    Training(Arc<TrainingError>),
+    /// The loss cannot be read off its device.
+    #[error("the loss cannot be read: {0}")]
+    Loss(#[from] TensorReadError),
+}
