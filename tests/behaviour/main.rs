@@ -4,6 +4,17 @@
 mod compare;
 mod models;
 
+mod batch_norm;
+mod checkpointing;
+mod determinism;
+mod device_ids;
+mod display;
+mod dropout;
 mod equivalence;
 mod failure;
+mod parameters;
+mod records;
+mod structures;
+mod threads;
 mod uneven;
+mod valid;

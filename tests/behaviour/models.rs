@@ -11,6 +11,8 @@ use burn::nn::{
 use burn::tensor::activation::{relu, tanh};
 use burn::tensor::{Bool, Device, Int, Tensor, TensorData};
 
+use crate::compare::{Values, values};
+
 pub fn device() -> Device {
     Device::flex().autodiff()
 }
@@ -23,8 +25,13 @@ pub fn random_numbers() -> MutexGuard<'static, ()> {
 
 /// Values that look random and are the same in every run, between -1 and 1.
 pub fn wave(count: usize, seed: usize) -> Vec<f32> {
-    (0..count)
-        .map(|i| ((i * 37 + seed * 101 + 11) as f32 * 0.737).sin())
+    (0..count as u64)
+        .map(|i| {
+            let mut x = (i + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15) ^ (seed as u64 + 1).wrapping_mul(0xD1B5_4A32_D192_ED03);
+            x = (x ^ (x >> 31)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+            x ^= x >> 29;
+            (x >> 40) as f32 / (1u64 << 23) as f32 - 1.0
+        })
         .collect()
 }
 
@@ -64,7 +71,39 @@ impl ModuleMapper for Fill {
     }
 }
 
-fn linear(input: usize, output: usize, device: &Device) -> Linear {
+/// `module` with the trainable parameters of these paths set to these values.
+pub fn with_parameters<M: Module>(module: M, values: &Values) -> M {
+    module.map(&mut Set {
+        path: Vec::new(),
+        values,
+    })
+}
+
+struct Set<'a> {
+    path: Vec<String>,
+    values: &'a Values,
+}
+
+impl ModuleMapper for Set<'_> {
+    fn enter_module(&mut self, name: &str, _container_type: &str) {
+        self.path.push(name.to_string());
+    }
+    fn exit_module(&mut self, _name: &str, _container_type: &str) {
+        self.path.pop();
+    }
+    fn map_float<const D: usize>(&mut self, param: Param<Tensor<D>>) -> Param<Tensor<D>> {
+        if !param.is_require_grad() {
+            return param;
+        }
+        let values = self.values[&self.path.join(".")].clone();
+        param.map(|old| {
+            let data = TensorData::new(values, old.dims());
+            Tensor::from_data(data, &old.device()).require_grad()
+        })
+    }
+}
+
+pub fn linear(input: usize, output: usize, device: &Device) -> Linear {
     LinearConfig::new(input, output)
         .with_initializer(Initializer::Zeros)
         .init(device)
@@ -137,8 +176,8 @@ impl Normed {
 
     pub fn statistics(&self) -> (Vec<f32>, Vec<f32>) {
         (
-            crate::compare::values(&self.norm.running_mean.value_sync()),
-            crate::compare::values(&self.norm.running_var.value_sync()),
+            values(&self.norm.running_mean.value_sync()),
+            values(&self.norm.running_var.value_sync()),
         )
     }
 }
