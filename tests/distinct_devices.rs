@@ -9,7 +9,7 @@ mod compare;
 mod models;
 
 use std::net::TcpListener;
-use std::sync::OnceLock;
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::time::Duration;
 
@@ -23,7 +23,7 @@ use burn_dp::{DataParallel, DataParallelConfig, DataParallelError, DeviceIds, Me
 use tokio::runtime::Runtime;
 
 use compare::{Values, assert_close, assert_values_close, bits, gradients, parameters, values};
-use models::{device as local, filled, linear, random_numbers, tensor, with_parameters};
+use models::{device as local, filled, linear, tensor, with_parameters};
 
 const TOLERANCE: f64 = 1e-5;
 const RATE: f64 = 0.1;
@@ -41,7 +41,13 @@ fn serve<const N: usize>() -> (Runtime, RemoteHost) {
     (runtime, RemoteHost::websocket(&format!("ws://{address}")))
 }
 
-/// The three devices, all tests' own.
+/// Hold this through a test: tests that move tensors between the same devices at once would wait for each other.
+fn alone() -> MutexGuard<'static, ()> {
+    static ALONE: Mutex<()> = Mutex::new(());
+    ALONE.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// The three devices, for all tests.
 fn devices() -> Vec<Device> {
     static SERVER: OnceLock<(Runtime, Vec<Device>)> = OnceLock::new();
     let (_, devices) = SERVER.get_or_init(|| {
@@ -173,6 +179,7 @@ fn assert_equals_bare(devices: &[Device], rows: usize, steps: usize, optim: fn()
 
 #[test]
 fn each_replica_and_its_shard_are_on_a_device_of_their_own() {
+    let _alone = alone();
     let devices = devices();
     for (index, device) in devices.iter().enumerate() {
         assert!(!devices[..index].contains(device), "the devices are not distinct: the tests here prove nothing");
@@ -200,17 +207,20 @@ fn each_replica_and_its_shard_are_on_a_device_of_their_own() {
 
 #[test]
 fn sgd_equals_one_device() {
+    let _alone = alone();
     assert_equals_bare(&devices(), 5, 3, sgd);
 }
 
 /// The primary is not device 0.
 #[test]
 fn adam_with_devices_in_reverse_equals_one_device() {
+    let _alone = alone();
     assert_equals_bare(&reversed(), 5, 3, adam);
 }
 
 #[test]
 fn uneven_and_tiny_batches_equal_one_device() {
+    let _alone = alone();
     for rows in [1, 2, 4, 7] {
         assert_equals_bare(&devices(), rows, 1, sgd);
     }
@@ -218,6 +228,7 @@ fn uneven_and_tiny_batches_equal_one_device() {
 
 #[test]
 fn values_that_are_combined_come_to_the_output_device() {
+    let _alone = alone();
     let devices = devices();
     let model = wrapped(&devices);
     let x = batch(5, 1, &devices[0]);
@@ -236,6 +247,7 @@ fn values_that_are_combined_come_to_the_output_device() {
 
 #[test]
 fn another_output_device_gathers_outputs_there_and_gradients_on_the_primary() {
+    let _alone = alone();
     let devices = devices();
     let model = DataParallelConfig::new()
         .with_output_device(2)
@@ -290,6 +302,7 @@ impl NormNet {
 /// Burn moves a shared cell when a clone is forked: the statistics must stay on the primary, and follow its shard alone.
 #[test]
 fn running_statistics_stay_on_the_primary_and_follow_its_shard() {
+    let _alone = alone();
     let devices = devices();
     let ids = DeviceIds::devices(devices.clone());
     let mut model = DataParallel::new(NormNet::new(&devices[0]), ids).expect("it wraps");
@@ -324,6 +337,7 @@ fn running_statistics_stay_on_the_primary_and_follow_its_shard() {
 /// A clone that the caller kept elsewhere must not follow the wrapper to the primary.
 #[test]
 fn moving_a_model_leaves_the_callers_clone_where_it_is() {
+    let _alone = alone();
     let devices = devices();
     let kept = NormNet::new(&devices[1]);
     let before = bits(&parameters(&kept));
@@ -370,7 +384,7 @@ fn masks(model: &DataParallel<DropNet>) -> Vec<Vec<bool>> {
 
 #[test]
 fn dropout_masks_differ_between_devices() {
-    let _random = random_numbers();
+    let _alone = alone();
     let model = dropping();
     model.seed_all(3);
     let masks = masks(&model);
@@ -383,7 +397,7 @@ fn dropout_masks_differ_between_devices() {
 
 #[test]
 fn a_seed_repeats_dropout_masks() {
-    let _random = random_numbers();
+    let _alone = alone();
     let model = dropping();
     let run = || {
         model.seed_all(3);
@@ -397,6 +411,7 @@ fn a_seed_repeats_dropout_masks() {
 
 #[test]
 fn a_replica_that_panics_gives_a_typed_error_and_the_next_step_works() {
+    let _alone = alone();
     within(90, || {
         let devices = devices();
         let model = wrapped(&devices);
@@ -439,6 +454,7 @@ fn a_replica_that_panics_gives_a_typed_error_and_the_next_step_works() {
 
 #[test]
 fn records_load_with_a_primary_that_is_not_device_0() {
+    let _alone = alone();
     let folder = tempfile::tempdir().expect("a temporary folder");
     let path = folder.path().join("model");
     let devices = reversed();
@@ -470,6 +486,7 @@ fn records_load_with_a_primary_that_is_not_device_0() {
 
 #[test]
 fn a_model_made_elsewhere_is_moved_to_the_primary_and_trains_there() {
+    let _alone = alone();
     let devices = devices();
     let (losses, all, _) = bare(5, 1, sgd);
     // Another device of the list, and another backend.
@@ -500,6 +517,7 @@ fn assert_placement(error: &DataParallelError, here: &Device, expected: &Device)
 
 #[test]
 fn strict_placement_names_the_parameter_and_both_devices() {
+    let _alone = alone();
     let devices = devices();
     let config = DataParallelConfig::new().with_strict(true);
     let ids = || DeviceIds::devices(devices.clone());
@@ -512,6 +530,7 @@ fn strict_placement_names_the_parameter_and_both_devices() {
 /// A step whose parameters have left the primary is an error, and works again when they are back.
 #[test]
 fn a_forked_wrapper_is_a_placement_error_until_it_is_back() {
+    let _alone = alone();
     let devices = devices();
     let away = wrapped(&devices).fork(&devices[1]);
     let x = || batch(5, 0, &devices[0]);
@@ -530,6 +549,7 @@ fn a_forked_wrapper_is_a_placement_error_until_it_is_back() {
 
 #[test]
 fn lists_that_do_not_fit_are_errors() {
+    let _alone = alone();
     let devices = devices();
     let net = || Net::new(&devices[0]);
     let mixed = DeviceIds::devices([devices[0].clone(), Device::flex()]);
@@ -547,6 +567,7 @@ fn lists_that_do_not_fit_are_errors() {
 
 #[test]
 fn a_dead_server_is_a_typed_error_and_nothing_hangs() {
+    let _alone = alone();
     within(100, || {
         let (runtime, host) = serve::<2>();
         let devices = host.devices().expect("the server answers").into_vec();

@@ -24,7 +24,7 @@ pub fn compare(
             Scaling::Weak => shape.batch * count,
         };
         let batch = Batch::random(kind, shape, rows, &device);
-        if entrants.is_empty() || options.scaling == Scaling::Weak {
+        if !options.no_bare && (entrants.is_empty() || options.scaling == Scaling::Weak) {
             let bare = Bare::new(copy(&net, &device), batch.clone(), device.clone());
             entrants.push((Box::new(bare), rows));
         }

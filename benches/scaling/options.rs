@@ -39,6 +39,9 @@ pub struct Options {
     /// Steps of a round
     #[arg(long, default_value_t = 10)]
     pub steps: usize,
+    /// Leave bare Burn out, so that the wrapper's first step pays for kernels and their tuning itself
+    #[arg(long)]
+    pub no_bare: bool,
     /// Also run burn-train's MultiDevice step
     #[arg(long)]
     pub burn_train: bool,

@@ -5,6 +5,7 @@ mod compare;
 mod models;
 
 mod batch_norm;
+mod burn_faults;
 mod checkpointing;
 mod determinism;
 mod device_ids;

@@ -336,7 +336,7 @@ struct Add(f64);
 impl ModuleMapper for Add {
     fn map_float<const D: usize>(&mut self, param: Param<Tensor<D>>) -> Param<Tensor<D>> {
         let add = self.0;
-        param.map(|value| (value.detach() + add).require_grad())
+        param.map(|value| Tensor::from_inner(value.inner() + add).require_grad())
     }
 }
 
@@ -374,12 +374,22 @@ fn replicas_follow_every_kind_of_change() {
     assert_ne!(bits(&parameters(&changed)), bits(&parameters(&model)));
 }
 
-/// Burn's `to_device` leaves parameters that are no leaves; on the wrapper it must not silently stop training.
+/// Burn's `to_device` leaves parameters that are no leaves, which "train" without learning: through the wrapper they must learn,
+/// or be an error that says why.
 #[test]
-fn to_device_to_the_same_device_keeps_training() {
-    let model = wrap(Mlp::new(&device()), 2).to_device(&Device::flex());
-    let (_, grads) = model
-        .train_step(tensor([4, 3], 1, &device()), |replica: &Mlp, x| replica.forward(x).mean())
-        .expect("the step works");
-    assert_eq!(grads.len(), 4);
+fn a_model_moved_with_to_device_learns_or_is_told() {
+    let bare = Mlp::new(&device()).to_device(&Device::flex());
+    let leaf = bare.first.weight.val().is_require_grad();
+    for replicas in [1, 3] {
+        let before_wrapping = DataParallel::new(bare.clone(), DeviceIds::repeat(0, replicas));
+        let after_wrapping = wrap(Mlp::new(&device()), replicas).to_device(&Device::flex());
+        for (what, model) in [("before", before_wrapping.expect("it wraps")), ("after", after_wrapping)] {
+            let what = format!("moved {what} wrapping, {replicas} replicas, Burn leaves it a leaf: {leaf}");
+            let result = model.train_step(tensor([6, 3], 1, &device()), |replica: &Mlp, x| replica.forward(x).mean());
+            match result {
+                Ok((_, grads)) => assert_eq!(grads.len(), 4, "{what}: it runs and learns nothing"),
+                Err(error) => assert!(error.to_string().contains("fork"), "{what}: no word on the remedy: {error}"),
+            }
+        }
+    }
 }

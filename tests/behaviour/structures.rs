@@ -363,14 +363,21 @@ fn errors_name_the_field_by_its_path() {
         }
         other => panic!("another result: {other:?}"),
     }
+    // Shards of 2 rows and 1: the field that is gathered along dim 1 fits, the other does not.
     let error = model
         .forward(tensor([3, 2], 1, &device), |_: &Mlp, x: Tensor<2>| {
             let rows = x.dims()[0];
-            Pair(x.clone(), vec![Some(x.slice([0..1, 0..rows]))])
+            let wide = x.slice([0..1, 0..rows]);
+            Pair(vec![Some(wide.clone())], wide)
         })
         .map(|_| ())
-        .expect_err("with dim 1 the widths do fit, with 2 rows and 1 row as well");
-    assert!(matches!(error, DataParallelError::GatherShapes { .. }), "{error}");
+        .expect_err("widths 2 and 1");
+    match error {
+        DataParallelError::GatherShapes { path, dim, replica, .. } => {
+            assert_eq!((path.as_str(), dim, replica), ("0.0", 0, 1));
+        }
+        other => panic!("another error: {other}"),
+    }
 }
 
 #[test]

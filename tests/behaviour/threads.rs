@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
+use burn::module::Module;
 use burn::optim::GradientsParams;
 use burn::tensor::Tensor;
 use burn_dp::{DataParallel, DeviceIds, PerReplica};
@@ -64,14 +65,24 @@ fn each_replica_keeps_its_thread() {
 /// Replicas that ran one after another would wait for each other here for ever.
 #[test]
 fn replicas_run_side_by_side() {
+    // In training mode `forward` takes turns (Burn's graphs that share parameters need it); all else is side by side.
     within(30, || {
         let barrier = Arc::new(std::sync::Barrier::new(3));
-        wrapped(3)
-            .forward(tensor([3, 3], 1, &device()), move |replica: &Mlp, x| {
+        let waits = {
+            let barrier = barrier.clone();
+            move |replica: &Mlp, x: Tensor<2>| {
                 barrier.wait();
                 replica.forward(x)
-            })
+            }
+        };
+        let model = wrapped(3);
+        model
+            .valid()
+            .forward(tensor([3, 3], 1, &device().inner()), waits.clone())
             .expect("forward works");
+        model
+            .train_step(tensor([3, 3], 1, &device()), move |replica: &Mlp, x| waits(replica, x).mean())
+            .expect("the step works");
     });
 }
 

@@ -8,7 +8,7 @@ use burn::lr_scheduler::module_lr_scheduler::ModuleLrScheduler;
 use burn::module::ModuleDisplay;
 use burn::optim::{AdamConfig, ModuleOptimizer};
 use burn::train::checkpoint::KeepLastNCheckpoints;
-use burn::train::logger::InMemoryMetricLogger;
+use burn::train::logger::{FileMetricLogger, InMemoryMetricLogger};
 use burn::train::metric::{AccuracyMetric, LearningRateMetric, LossMetric};
 use burn::train::{
     ClassificationOutput, InferenceStep, Interrupter, Interruption, Learner, LearnerModel,
@@ -52,6 +52,8 @@ pub struct Training<'a> {
     pub scheduler: ModuleLrScheduler,
     pub accumulation: Option<usize>,
     pub early_stopping: Option<MetricEarlyStoppingStrategy>,
+    /// Where metrics are logged to files, of which a summary is told at the end; to memory if there is no such place.
+    pub files: Option<&'a Path>,
     /// Where checkpoints are; none are written if there is no such place.
     pub checkpoints: Option<&'a Path>,
     /// The epoch to resume after.
@@ -71,6 +73,7 @@ impl Default for Training<'_> {
             scheduler: 0.05.into(),
             accumulation: None,
             early_stopping: None,
+            files: None,
             checkpoints: None,
             resume: None,
             interrupter: Interrupter::new(),
@@ -123,15 +126,21 @@ impl Training<'_> {
         M: InferenceStep<Input = Batch, Output = ClassificationOutput>,
     {
         let watch = Watch::default();
-        let directory = self.checkpoints.unwrap_or(Path::new("unused"));
+        let directory = self.checkpoints.or(self.files).unwrap_or(Path::new("unused"));
         let mut training = SupervisedTraining::new(directory, self.train, self.valid)
             .num_epochs(self.epochs)
             .metrics((LossMetric::new(), AccuracyMetric::new()))
             .metric_train_numeric(LearningRateMetric::new())
-            .with_metric_logger(InMemoryMetricLogger::new())
             .with_application_logger(None)
             .with_interrupter(self.interrupter)
             .renderer(Box::new(watch.clone()));
+        training = match self.files {
+            Some(path) => training
+                .with_metric_logger(FileMetricLogger::new(path))
+                .label("first try")
+                .summary(),
+            None => training.with_metric_logger(InMemoryMetricLogger::new()),
+        };
         if self.checkpoints.is_some() {
             training = training
                 .with_default_checkpointers()

@@ -58,7 +58,7 @@ impl TrainStep for Clipped {
 }
 
 fn clip(weight: Tensor<2>) -> Tensor<2> {
-    weight.detach().clamp(-LIMIT, LIMIT).require_grad()
+    weight.clamp(-LIMIT, LIMIT).detach().require_grad()
 }
 
 impl InferenceStep for Clipped {

@@ -65,18 +65,19 @@ pub(crate) struct Applied<T> {
     pub(crate) plan: GatherPlan,
     pub(crate) total_rows: f64,
     pub(crate) layout: Option<Arc<Layout>>,
-    pub(crate) stats: StepStats,
 }
 
 impl<M: Module + 'static> DataParallel<M> {
-    /// Scatter `batch`, run `work` on every replica that got a shard, and return when all have ended.
-    pub(crate) fn apply<B, T, F>(
+    /// One step: scatter `batch`, run `work` on every replica that got a shard, wait until all have ended, and put the
+    /// results together with `finish`. Whatever fails, the model is as before.
+    pub(crate) fn step<B, T, R, F>(
         &self,
         call: &'static str,
         batch: B,
         link: impl FnOnce(Traits) -> Link,
         work: F,
-    ) -> Result<Applied<T>, DataParallelError>
+        finish: impl FnOnce(Applied<T>, &mut StepStats) -> Result<R, DataParallelError>,
+    ) -> Result<R, DataParallelError>
     where
         B: Scatter + Send + 'static,
         T: Send + 'static,
@@ -123,15 +124,27 @@ impl<M: Module + 'static> DataParallel<M> {
             if used == 1 {
                 vec![batch.to_replica(&devices[0])]
             } else {
-                let plan = Shards::new(shared.dim, sizes, devices.to_vec());
+                let mut plan = Shards::new(shared.dim, sizes, devices.to_vec());
+                plan.detached = link == Link::Leaf && traits.autodiff;
                 let shards = batch.into_shards(&plan);
                 stats.scatter = plan.traffic.phase(started);
                 shards
             }
         })?;
 
-        let undo = (traits.autodiff && traits.buffers).then(|| self.buffers());
-        let turn = self.takes_turns(traits, used).then(Arc::<Turn>::default);
+        if shards.len() != used {
+            return Err(DataParallelError::ShardCount {
+                given: shards.len(),
+                expected: used,
+            });
+        }
+
+        let undo = if traits.autodiff && traits.buffers {
+            self.buffers()
+        } else {
+            Undo(None)
+        };
+        let turn = self.takes_turns(traits, link, used).then(Arc::<Turn>::default);
         let work = Arc::new(work);
         let jobs = modules
             .into_iter()
@@ -156,27 +169,26 @@ impl<M: Module + 'static> DataParallel<M> {
         let started = Instant::now();
         let outcomes = shared.workers.run(jobs);
         stats.apply = Traffic::default().phase(started);
-        let mut results = Vec::with_capacity(used);
-        for (replica, outcome) in outcomes.into_iter().enumerate() {
-            let result =
-                outcome.unwrap_or_else(|cause| Err(self.broken(Phase::Apply, replica, cause)));
-            match result {
-                Ok(result) => results.push(result),
-                Err(error) => {
-                    if let Some(undo) = undo {
-                        undo.restore_into(&self.module);
-                    }
-                    return Err(error);
-                }
-            }
+        let results = outcomes
+            .into_iter()
+            .enumerate()
+            .map(|(replica, outcome)| {
+                outcome.unwrap_or_else(|cause| Err(self.broken(Phase::Apply, replica, cause)))
+            })
+            .collect::<Result<Vec<T>, _>>();
+        let finished = results.and_then(|results| {
+            let applied = Applied {
+                results,
+                plan,
+                total_rows,
+                layout,
+            };
+            finish(applied, &mut stats)
+        });
+        if finished.is_ok() {
+            shared.meter.commit(stats);
         }
-        Ok(Applied {
-            results,
-            plan,
-            total_rows,
-            layout,
-            stats,
-        })
+        undo.unless_ok(finished, &self.module)
     }
 
     fn traits(&self) -> Traits {
@@ -221,26 +233,31 @@ impl<M: Module + 'static> DataParallel<M> {
         move_grads.then(|| Arc::new(Layout::of(&self.module, self.shared.bucket_bytes, true)))
     }
 
-    fn takes_turns(&self, traits: Traits, used: usize) -> bool {
+    fn takes_turns(&self, traits: Traits, link: Link, used: usize) -> bool {
+        // Burn's autodiff loses steps when threads extend graphs that share a node: `GraphMutexClient::register` finds the
+        // graph under one lock and writes to it under another, and a merge in between leaves it writing to a graph that is no
+        // longer looked at ("graph tape has already been consumed"). Forwards that share the primary's parameters therefore
+        // take turns. `tests/behaviour/burn_faults.rs` tells when this can go.
         used > 1
-            && match self.shared.random_order {
-                RandomOrder::Auto => traits.autodiff && traits.random,
-                RandomOrder::InTurn => true,
-                RandomOrder::Free => false,
-            }
+            && (link == Link::Graph
+                || match self.shared.random_order {
+                    RandomOrder::Auto => traits.autodiff && traits.random,
+                    RandomOrder::InTurn => true,
+                    RandomOrder::Free => false,
+                })
     }
 
     /// Running statistics before a step, to put back if it fails.
-    fn buffers(&self) -> Undo<'static> {
+    fn buffers(&self) -> Undo {
         // Statistics that the last forward left pending are applied first, as the next forward would.
         drop(self.module.valid());
         let traffic = Traffic::default();
-        Undo(Snapshot::take(
+        Undo(Some(Snapshot::take(
             &self.module,
             self.primary(),
             Link::Leaf,
             &traffic,
-        ))
+        )))
     }
 
     /// Run work of the coordinator, turning a panic of Burn's (a device that is gone) into an error.
@@ -264,19 +281,27 @@ impl<M: Module + 'static> DataParallel<M> {
     }
 }
 
-struct Undo<'a>(Snapshot<'a>);
+/// The primary's running statistics as they were before a step, where it has some.
+struct Undo(Option<Snapshot<'static>>);
 
-impl Undo<'_> {
-    /// Put the running statistics back into the cells that `module` shares with its clones.
-    fn restore_into<M: Module>(self, module: &M) {
-        // Pending statistics of the failed step are applied by `valid`, then overwritten through the shared cells by `map`;
-        // the mapped clone itself, with its copies of the parameters, is not needed.
-        let undone = caught(|| {
-            drop(module.valid());
-            drop(self.0.restore(module.clone()));
-        });
-        if let Err(cause) = undone {
-            log::error!("running statistics could not be put back after a failed step: {cause}");
+impl Undo {
+    /// `result`, after the running statistics of `module` have been put back if it is an error.
+    fn unless_ok<T, M: Module>(
+        self,
+        result: Result<T, DataParallelError>,
+        module: &M,
+    ) -> Result<T, DataParallelError> {
+        if let (Err(_), Some(snapshot)) = (&result, self.0) {
+            // What the failed step left pending is applied by `valid`, then overwritten by `map` through the cells that a
+            // clone shares; the mapped clone itself, with its copies of the parameters, is not needed.
+            let undone = caught(|| {
+                drop(module.valid());
+                drop(snapshot.restore(module.clone()));
+            });
+            if let Err(cause) = undone {
+                log::error!("running statistics could not be put back after a failed step: {cause}");
+            }
         }
+        result
     }
 }

@@ -9,7 +9,7 @@ use burn::tensor::{Bool, Device, Int, Tensor};
 use crate::config::{DataParallelConfig, RandomOrder};
 use crate::device_ids::{DeviceIds, Resolved};
 use crate::error::DataParallelError;
-use crate::inspect::{Traits, check_placement, describe};
+use crate::inspect::{Traits, check_placement, describe, has_leaves_only};
 use crate::replicas::{Replicas, private_copy};
 use crate::snapshot::{Link, Snapshot};
 use crate::stats::{Meter, StepStats, Traffic};
@@ -289,10 +289,10 @@ fn output_device(
         })
 }
 
-/// `model` on `device`, every parameter initialized, tied parameters still tied, and clones elsewhere untouched.
+/// `model` on `device`: every parameter initialized and a leaf, tied parameters still tied, and clones elsewhere untouched.
 fn onto<M: Module>(model: M, device: &Device) -> M {
     model.visit(&mut Initialize);
-    if model.devices().iter().all(|other| other == device) {
+    if model.devices().iter().all(|other| other == device) && has_leaves_only(&model) {
         return model;
     }
     let copy = private_copy(&model, Traits::of(&model));

@@ -180,6 +180,17 @@ pub enum DataParallelError {
         dim: usize,
     },
 
+    /// An implementation of [`Scatter`](crate::Scatter) gave another number of shards than the plan asks for.
+    #[error(
+        "the batch was cut into {given} shards, but {expected} replicas run; `Scatter::into_shards` must give one shard for each of the plan's"
+    )]
+    ShardCount {
+        /// Shards given.
+        given: usize,
+        /// Shards asked for.
+        expected: usize,
+    },
+
     /// Outputs of the replicas do not fit together.
     #[error(
         "output `{path}` cannot be gathered along dim {dim}: replica 0 gave shape {first:?}, replica {replica} gave {other:?}. Only dim {dim} may differ; pad the outputs to one size, or gather along another dim with #[gather(dim = ...)]"

@@ -4,12 +4,12 @@ use std::time::Instant;
 
 use burn::module::Module;
 
-use crate::apply::Applied;
 use crate::data_parallel::DataParallel;
 use crate::error::{DataParallelError, Phase};
-use crate::gather::Gather;
+use crate::gather::{Gather, GatherPlan};
 use crate::scatter::Scatter;
 use crate::snapshot::Link;
+use crate::stats::StepStats;
 
 impl<M: Module + 'static> DataParallel<M> {
     /// Split `batch`, run `forward` on every replica side by side, and gather the outputs in order on the output device.
@@ -77,20 +77,28 @@ impl<M: Module + 'static> DataParallel<M> {
                 Link::Leaf
             }
         };
-        let applied = self.apply("forward", batch, link, move |slot, replica, shard| {
-            slot.in_turn(|| forward(replica, shard))
-                .map_err(|error| slot.failed(error.into()))
-        })?;
-        let Applied {
-            results,
-            plan,
-            mut stats,
-            ..
-        } = applied;
+        self.step(
+            "forward",
+            batch,
+            link,
+            move |slot, replica, shard| {
+                slot.in_turn(|| forward(replica, shard))
+                    .map_err(|error| slot.failed(error.into()))
+            },
+            |applied, stats| self.gather(applied.results, &applied.plan, stats),
+        )
+    }
+
+    /// Put outputs together on the output device.
+    pub(crate) fn gather<O: Gather>(
+        &self,
+        outputs: Vec<O>,
+        plan: &GatherPlan,
+        stats: &mut StepStats,
+    ) -> Result<O, DataParallelError> {
         let started = Instant::now();
-        let output = self.guarded(Phase::Gather, 0, || O::gather_shards(results, &plan))??;
+        let output = self.guarded(Phase::Gather, 0, || O::gather_shards(outputs, plan))??;
         stats.gather = plan.traffic.phase(started);
-        self.shared.meter.commit(stats);
         Ok(output)
     }
 }

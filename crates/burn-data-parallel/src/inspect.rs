@@ -1,7 +1,9 @@
 //! What the engine reads off a module before a step: its parts, its traits, and where it is.
 
+use std::collections::{HashMap, HashSet};
+
 use burn::module::{Flag, Module, ModuleVisitor, Param, ParamId};
-use burn::tensor::{Bool, Device, Int, Tensor};
+use burn::tensor::{Bool, Device, Int, Tensor, TensorData};
 
 use crate::error::DataParallelError;
 
@@ -26,6 +28,65 @@ impl ModuleVisitor for Ids {
     }
     fn visit_flag(&mut self, flag: &Param<Flag>) {
         self.0.push(flag.id);
+    }
+}
+
+/// Whether a parameter's tensor takes a gradient, or would if it were a leaf: after `to_device` it is a result of the tensor
+/// that was moved, and a model of such tensors runs but learns nothing (Burn's `Module::to_device` warns of it).
+pub(crate) fn is_trainable<const D: usize>(tensor: &Tensor<D>) -> bool {
+    tensor.is_require_grad() || tensor.is_tracked()
+}
+
+/// Whether every parameter of `module` that should take a gradient is a leaf, so that it will.
+pub(crate) fn has_leaves_only<M: Module>(module: &M) -> bool {
+    struct Leaves(bool);
+    impl ModuleVisitor for Leaves {
+        fn visit_float<const D: usize>(&mut self, param: &Param<Tensor<D>>) {
+            self.0 &= param.is_require_grad() || !param.is_tracked();
+        }
+    }
+    let mut leaves = Leaves(true);
+    module.visit(&mut leaves);
+    leaves.0
+}
+
+/// Float parameters that stand in several places with different values.
+///
+/// Burn ties weights by giving one `Param` to two fields, but its optimizers step the first place alone (the gradient is taken
+/// out of `GradientsParams` there), so that the places drift apart. Replicas must be as untied as the primary is. Only modules
+/// with a repeated id pay for the comparison, which reads the values.
+pub(crate) fn untied<M: Module>(module: &M) -> HashSet<ParamId> {
+    let ids = signature(module);
+    let mut seen = HashSet::with_capacity(ids.len());
+    let repeated: HashSet<ParamId> = ids.into_iter().filter(|id| !seen.insert(*id)).collect();
+    if repeated.is_empty() {
+        return repeated;
+    }
+    let mut visitor = Untied {
+        repeated,
+        first: HashMap::new(),
+        untied: HashSet::new(),
+    };
+    module.visit(&mut visitor);
+    visitor.untied
+}
+
+struct Untied {
+    repeated: HashSet<ParamId>,
+    first: HashMap<ParamId, TensorData>,
+    untied: HashSet<ParamId>,
+}
+
+impl ModuleVisitor for Untied {
+    fn visit_float<const D: usize>(&mut self, param: &Param<Tensor<D>>) {
+        if !self.repeated.contains(&param.id) {
+            return;
+        }
+        let data = param.base().into_data();
+        let first = self.first.entry(param.id).or_insert_with(|| data.clone());
+        if *first != data {
+            self.untied.insert(param.id);
+        }
     }
 }
 

@@ -5,6 +5,8 @@ use std::collections::HashMap;
 use burn::module::{Module, ModuleVisitor, Param, ParamId};
 use burn::tensor::{Bool, DType, GradientCheckpointingStrategy, Int, Shape, Tensor, kind::Autodiff};
 
+use crate::inspect::untied;
+
 /// The kind of a bucket's tensors.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
@@ -71,6 +73,17 @@ impl Layout {
         };
         module.visit(&mut builder);
         builder.layout
+    }
+
+    /// The layout of the values of all parameters but those whose places differ, which move one by one.
+    pub(crate) fn of_values<M: Module>(module: &M, bucket_bytes: usize) -> Self {
+        let mut layout = Self::of(module, bucket_bytes, false);
+        let untied = untied(module);
+        if !untied.is_empty() {
+            // Offsets would have holes; such modules are rare, so all their values move one by one.
+            layout = Self::default();
+        }
+        layout
     }
 }
 

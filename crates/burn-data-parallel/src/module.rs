@@ -24,8 +24,12 @@ impl<M: Module> Module for DataParallel<M> {
         self.with_module(|module| module.fork(device))
     }
 
-    /// Moves the wrapped module, as [`fork`](Module::fork) does.
+    /// Moves the wrapped module, as [`fork`](Module::fork) does; nothing happens where it is there already.
     fn to_device(self, device: &Device) -> Self {
+        // Burn's own move makes non-leaves of all parameters even then, and they would no longer train.
+        if self.module.devices().iter().all(|own| own == device) {
+            return self;
+        }
         self.with_module(|module| module.to_device(device))
     }
 

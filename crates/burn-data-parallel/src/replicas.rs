@@ -104,7 +104,7 @@ fn broadcast<M: Module>(
         return Snapshot::take(source.module, device, Link::Leaf, source.traffic).restore(module);
     }
     let (layout, packed) = packed.get_or_insert_with(|| {
-        let layout = Layout::of(source.module, source.bucket_bytes, false);
+        let layout = Layout::of_values(source.module, source.bucket_bytes);
         let packed = Packed::values(source.module, &layout);
         (layout, packed)
     });

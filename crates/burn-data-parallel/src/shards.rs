@@ -24,6 +24,7 @@ pub struct Shards {
     pub(crate) sizes: Vec<usize>,
     pub(crate) devices: Vec<Device>,
     pub(crate) traffic: Arc<Traffic>,
+    pub(crate) detached: bool,
 }
 
 impl Shards {
@@ -42,6 +43,7 @@ impl Shards {
             sizes,
             devices,
             traffic: Arc::default(),
+            detached: false,
         }
     }
 

@@ -1,12 +1,13 @@
 //! A module's values on another device, put into a copy of the module.
 
 use std::any::Any;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use burn::module::{Flag, Module, ModuleMapper, ModuleVisitor, Param, ParamId, ParameterValue};
 use burn::tensor::{Bool, Device, Int, Tensor};
 
 use crate::bucket::Packed;
+use crate::inspect::{is_trainable, untied};
 use crate::layout::Layout;
 use crate::stats::Traffic;
 
@@ -19,12 +20,35 @@ pub(crate) enum Link {
     Graph,
 }
 
-/// Values by parameter id. A parameter that stands in several places (tied weights) is copied once and stays tied.
+/// Values by parameter id. A parameter that stands in several places (tied weights) is copied once and stays tied, unless its
+/// places have come to hold different values: then each place is copied for itself.
 #[derive(Default)]
 pub(crate) struct Snapshot<'a> {
-    tensors: HashMap<ParamId, Box<dyn Any + Send>>,
+    tensors: HashMap<Key, Box<dyn Any + Send>>,
     flags: HashMap<ParamId, bool>,
     packed: Option<(&'a Layout, Packed)>,
+    places: Places,
+}
+
+/// A parameter, and which of its places; always the first where all places hold one value.
+type Key = (ParamId, usize);
+
+/// Numbers the places of untied parameters in order of visit.
+#[derive(Default)]
+struct Places {
+    untied: HashSet<ParamId>,
+    seen: HashMap<ParamId, usize>,
+}
+
+impl Places {
+    fn next(&mut self, id: ParamId) -> Key {
+        if !self.untied.contains(&id) {
+            return (id, 0);
+        }
+        let seen = self.seen.entry(id).or_default();
+        *seen += 1;
+        (id, *seen)
+    }
 }
 
 impl<'a> Snapshot<'a> {
@@ -58,15 +82,19 @@ impl<'a> Snapshot<'a> {
         traffic: &Traffic,
         skip: Option<&Layout>,
     ) -> Self {
+        let mut snapshot = Snapshot::default();
+        snapshot.places.untied = untied(module);
         let mut collector = Collector {
-            snapshot: Snapshot::default(),
+            snapshot,
             device,
             link,
             traffic,
             skip,
         };
         module.visit(&mut collector);
-        collector.snapshot
+        let mut snapshot = collector.snapshot;
+        snapshot.places.seen.clear();
+        snapshot
     }
 
     /// `module` with the values of this snapshot; values that the snapshot does not have stay.
@@ -74,8 +102,9 @@ impl<'a> Snapshot<'a> {
         module.map(&mut self)
     }
 
-    fn known<T: Clone + 'static>(&self, id: ParamId) -> Option<T> {
-        self.tensors.get(&id)?.downcast_ref().cloned()
+    fn known<T: Clone + 'static>(&mut self, id: ParamId) -> Option<T> {
+        let key = self.places.next(id);
+        self.tensors.get(&key)?.downcast_ref().cloned()
     }
 
     /// The value for `id`, from the bucket that it lies in, and kept: a second place of the same parameter gets the same leaf.
@@ -86,7 +115,7 @@ impl<'a> Snapshot<'a> {
     ) -> Option<T> {
         let (layout, packed) = self.packed.as_ref()?;
         let value = unpack(packed, layout.places.get(&id)?)?;
-        self.tensors.insert(id, Box::new(value.clone()));
+        self.tensors.insert((id, 0), Box::new(value.clone()));
         Some(value)
     }
 }
@@ -100,44 +129,37 @@ struct Collector<'a, 's> {
 }
 
 impl Collector<'_, '_> {
-    fn wants(&self, id: ParamId) -> bool {
+    /// Keep what `copy` makes of a parameter, unless it lies in a bucket or has been kept at another place.
+    fn keep<T: Send + 'static>(&mut self, id: ParamId, copy: impl FnOnce(&Self) -> T) {
         let packed = self.skip.is_some_and(|layout| layout.places.contains_key(&id));
-        !packed && !self.snapshot.tensors.contains_key(&id)
-    }
-
-    fn keep<T: Send + 'static>(&mut self, id: ParamId, value: T) {
-        self.snapshot.tensors.insert(id, Box::new(value));
+        let key = self.snapshot.places.next(id);
+        if !packed && !self.snapshot.tensors.contains_key(&key) {
+            let copy = copy(self);
+            self.snapshot.tensors.insert(key, Box::new(copy));
+        }
     }
 }
 
 impl ModuleVisitor for Collector<'_, '_> {
     fn visit_float<const D: usize>(&mut self, param: &Param<Tensor<D>>) {
-        if !self.wants(param.id) {
-            return;
-        }
-        let tensor = param.base();
-        let requires_grad = tensor.is_require_grad();
-        let copy = self.traffic.to_device(tensor, self.device);
-        let copy = match self.link {
-            Link::Graph => copy,
-            // Detached after the move: a move makes a non-leaf of any tensor that is on an autodiff device.
-            Link::Leaf => leaf(copy.detach(), requires_grad),
-        };
-        self.keep(param.id, copy);
+        self.keep(param.id, |this| {
+            let tensor = param.base();
+            let requires_grad = is_trainable(&tensor);
+            let copy = this.traffic.to_device(tensor, this.device);
+            match this.link {
+                Link::Graph => copy,
+                // Detached after the move: a move makes a non-leaf of any tensor that is on an autodiff device.
+                Link::Leaf => leaf(copy.detach(), requires_grad),
+            }
+        });
     }
 
     fn visit_int<const D: usize>(&mut self, param: &Param<Tensor<D, Int>>) {
-        if self.wants(param.id) {
-            let copy = self.traffic.to_device(param.val(), self.device);
-            self.keep(param.id, copy);
-        }
+        self.keep(param.id, |this| this.traffic.to_device(param.val(), this.device));
     }
 
     fn visit_bool<const D: usize>(&mut self, param: &Param<Tensor<D, Bool>>) {
-        if self.wants(param.id) {
-            let copy = self.traffic.to_device(param.val(), self.device);
-            self.keep(param.id, copy);
-        }
+        self.keep(param.id, |this| this.traffic.to_device(param.val(), this.device));
     }
 
     fn visit_flag(&mut self, flag: &Param<Flag>) {

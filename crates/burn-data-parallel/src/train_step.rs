@@ -75,13 +75,13 @@ impl<M: Module + 'static> DataParallel<M> {
         S: StepResult,
         F: Fn(&M, B) -> S + Send + Sync + 'static,
     {
-        let applied = self.apply(
+        self.step(
             "train_step",
             batch,
             |_| Link::Leaf,
             move |slot, replica, shard| train(slot, replica, || step(replica, shard)),
-        )?;
-        self.combine::<S>(applied)
+            |applied, stats| self.combine::<S>(applied, stats),
+        )
     }
 
     /// [`train_step`](Self::train_step) for a closure that runs backward itself and returns the gradients of its shard beside
@@ -100,7 +100,7 @@ impl<M: Module + 'static> DataParallel<M> {
         O: Gather + Send + 'static,
         F: Fn(&M, B) -> (GradientsParams, O) + Send + Sync + 'static,
     {
-        let applied = self.apply(
+        self.step(
             "train_step_with_grads",
             batch,
             |_| Link::Leaf,
@@ -109,21 +109,12 @@ impl<M: Module + 'static> DataParallel<M> {
                 let grads = Grads::of(replica, grads, slot.share, slot.layout.as_deref());
                 Ok((grads, output))
             },
-        )?;
-        let Applied {
-            results,
-            plan,
-            layout,
-            mut stats,
-            ..
-        } = applied;
-        let (grads, outputs) = results.into_iter().unzip();
-        let grads = self.reduce(grads, 1.0, layout.as_deref(), &mut stats)?;
-        let started = Instant::now();
-        let output = self.guarded(Phase::Gather, 0, || O::gather_shards(outputs, &plan))??;
-        stats.gather = plan.traffic.phase(started);
-        self.shared.meter.commit(stats);
-        Ok((output, grads))
+            |applied, stats| {
+                let (grads, outputs) = applied.results.into_iter().unzip();
+                let grads = self.reduce(grads, 1.0, applied.layout.as_deref(), stats)?;
+                Ok((self.gather(outputs, &applied.plan, stats)?, grads))
+            },
+        )
     }
 
     fn reduce(
@@ -145,13 +136,13 @@ impl<M: Module + 'static> DataParallel<M> {
     fn combine<S: StepResult>(
         &self,
         applied: Applied<Trained<S::Output>>,
+        stats: &mut StepStats,
     ) -> Result<(S::Gathered, GradientsParams), DataParallelError> {
         let Applied {
             results,
             plan,
             total_rows,
             layout,
-            mut stats,
         } = applied;
         let weights: Vec<LossWeight> = results.iter().map(|result| result.weight).collect();
         let (shares, factor) = shares(&weights, &plan.weights, total_rows)?;
@@ -161,16 +152,9 @@ impl<M: Module + 'static> DataParallel<M> {
             grads.push(result.grads);
             outputs.push(result.output);
         }
-        let grads = self.reduce(grads, factor, layout.as_deref(), &mut stats)?;
-        let started = Instant::now();
-        let (loss, output) = self.guarded(Phase::Gather, 0, || {
-            Ok::<_, DataParallelError>((
-                gather_loss(losses, &plan)?,
-                S::Output::gather_shards(outputs, &with_shares(&plan, &weights, shares))?,
-            ))
-        })??;
-        stats.gather = plan.traffic.phase(started);
-        self.shared.meter.commit(stats);
+        let grads = self.reduce(grads, factor, layout.as_deref(), stats)?;
+        let loss = self.guarded(Phase::Gather, 0, || gather_loss(losses, &plan))??;
+        let output = self.gather(outputs, &with_shares(&plan, &weights, shares), stats)?;
         Ok((S::from_gathered(loss, output), grads))
     }
 }

@@ -1,11 +1,11 @@
 //! Scatter for tensors.
 
-use burn::tensor::{Device, Tensor, kind::Basic};
+use burn::tensor::{Device, Tensor, kind::Autodiff};
 
 use super::{BatchInspector, Scatter};
 use crate::shards::Shards;
 
-impl<const D: usize, K: Basic> Scatter for Tensor<D, K> {
+impl<const D: usize, K: Autodiff> Scatter for Tensor<D, K> {
     fn inspect(&self, inspector: &mut BatchInspector) {
         inspector.tensor(&self.dims());
     }
@@ -20,12 +20,24 @@ impl<const D: usize, K: Basic> Scatter for Tensor<D, K> {
                 } else {
                     whole.narrow(shards.dim(), start, rows)
                 };
-                shards.traffic.to_device(shard, device)
+                let shard = shards.traffic.to_device(shard, device);
+                if shards.detached { detached(shard) } else { shard }
             })
             .collect()
     }
 
     fn to_replica(self, device: &Device) -> Self {
         self.to_device(device)
+    }
+}
+
+/// `tensor` outside any graph, with its autodiff setting.
+fn detached<const D: usize, K: Autodiff>(tensor: Tensor<D, K>) -> Tensor<D, K> {
+    match tensor.gradient_checkpointing_strategy() {
+        Some(strategy) => tensor
+            .inner()
+            .autodiff()
+            .with_gradient_checkpointing_strategy(strategy),
+        None => tensor,
     }
 }

@@ -1,7 +1,7 @@
 //! The epochs of [`DataParallelStrategy`](super::DataParallelStrategy): burn-train's own loop, with steps on all replicas.
 
 use burn::module::Module;
-use burn::optim::GradientsAccumulator;
+use burn::optim::{GradientsAccumulator, GradientsParams};
 use burn::train::{
     EventProcessorTraining, InferenceStep, Interrupter, Learner, LearnerEvent, LearnerModel,
     SupervisedTrainingEventProcessor, TrainLoader, TrainStep, TrainingItem, ValidLoader,
@@ -124,11 +124,13 @@ where
         self.train_event(LearnerEvent::EndEpoch(epoch));
     }
 
-    fn optimize(&mut self, grads: burn::optim::GradientsParams) {
-        self.learner.lr_step();
-        self.learner.optimizer_step(grads);
-        let changed = self.learner.model();
-        self.wrapper = self.wrapper.clone().map_module(|_| changed);
+    fn optimize(&mut self, grads: GradientsParams) {
+        let learner = &mut self.learner;
+        learner.lr_step();
+        self.wrapper = self.wrapper.clone().changed(|_| {
+            learner.optimizer_step(grads);
+            learner.model()
+        });
     }
 
     fn train_event(&mut self, event: LearnerEvent<<M as TrainStep>::Output>) {

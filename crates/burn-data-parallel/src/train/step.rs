@@ -1,5 +1,7 @@
 //! The wrapper as a model of burn-train.
 
+use std::time::Instant;
+
 use burn::lr_scheduler::module_lr_scheduler::ModuleLearningRate;
 use burn::module::Module;
 use burn::optim::{GradientsParams, ModuleOptimizer, MultiGradientsParams};
@@ -8,7 +10,9 @@ use burn::train::{InferenceStep, TrainOutput, TrainStep};
 use crate::data_parallel::DataParallel;
 use crate::error::DataParallelError;
 use crate::gather::Gather;
+use crate::inspect::check_placement;
 use crate::scatter::Scatter;
+use crate::stats::Traffic;
 
 /// Makes a wrapped model a model of burn-train's `Learner`.
 ///
@@ -104,7 +108,7 @@ where
         lr: ModuleLearningRate,
         grads: GradientsParams,
     ) -> Self {
-        self.map_module(|module| module.optimize(optim, lr, grads))
+        self.changed(|module| module.optimize(optim, lr, grads))
     }
 
     /// The model's own `optimize_multi`, on the primary.
@@ -114,7 +118,7 @@ where
         lr: ModuleLearningRate,
         grads: MultiGradientsParams,
     ) -> Self {
-        self.map_module(|module| module.optimize_multi(optim, lr, grads))
+        self.changed(|module| module.optimize_multi(optim, lr, grads))
     }
 }
 
@@ -140,6 +144,18 @@ where
 }
 
 impl<M: Module + 'static> DataParallel<M> {
+    /// The wrapper around the module that `optimize` makes of its own.
+    ///
+    /// A model's own `optimize` may change more than parameters (a counter that forward reads), so its replicas are made
+    /// anew; `tests/learner/optimize.rs` has such a model.
+    pub(super) fn changed(self, optimize: impl FnOnce(M) -> M) -> Self {
+        let started = Instant::now();
+        let changed = self.map_module(optimize);
+        let cost = Traffic::default().phase(started);
+        changed.shared.meter.optimizer(cost);
+        changed
+    }
+
     /// A training step of burn-train, on all replicas.
     pub(super) fn learn(
         &self,
@@ -150,6 +166,7 @@ impl<M: Module + 'static> DataParallel<M> {
         <M as TrainStep>::Input: Scatter,
         <M as TrainStep>::Output: Gather,
     {
+        self.check_not_moved()?;
         let (item, grads) = self.train_step_with_grads(batch, |replica, shard| {
             let TrainOutput { grads, item } = TrainStep::step(replica, shard);
             (grads, item)
@@ -167,6 +184,12 @@ impl<M: Module + 'static> DataParallel<M> {
         <M as InferenceStep>::Input: Scatter,
         <M as InferenceStep>::Output: Gather,
     {
+        self.check_not_moved()?;
         self.forward(batch, |replica, shard| InferenceStep::step(replica, shard))
+    }
+
+    /// burn-train's strategies move the model to their device, with one replica too, where a step looks at no placement.
+    fn check_not_moved(&self) -> Result<(), DataParallelError> {
+        check_placement(self.module(), self.primary())
     }
 }
