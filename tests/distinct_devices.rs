@@ -9,8 +9,8 @@ mod compare;
 mod models;
 
 use std::net::TcpListener;
-use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::sync::mpsc::{RecvTimeoutError, channel};
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
 use burn::module::{Module, Param};
@@ -19,7 +19,9 @@ use burn::optim::{AdamConfig, GradientsParams, ModuleOptimizer, SgdConfig};
 use burn::server::{RemoteServer, WebSocketTransport};
 use burn::tensor::remote::RemoteHost;
 use burn::tensor::{Device, Int, Tensor};
-use burn_dp::{DataParallel, DataParallelConfig, DataParallelError, DeviceIds, Mean, PerReplica, Phase};
+use burn_dp::{
+    DataParallel, DataParallelConfig, DataParallelError, DeviceIds, Mean, PerReplica, Phase,
+};
 use tokio::runtime::Runtime;
 
 use compare::{Values, assert_close, assert_values_close, bits, gradients, parameters, values};
@@ -37,7 +39,8 @@ fn serve<const N: usize>() -> (Runtime, RemoteHost) {
         .build()
         .expect("a runtime");
     let hosted: [Device; N] = std::array::from_fn(|_| Device::flex());
-    runtime.spawn(RemoteServer::new(hosted).serve_async(WebSocketTransport::from_listener(listener)));
+    runtime
+        .spawn(RemoteServer::new(hosted).serve_async(WebSocketTransport::from_listener(listener)));
     (runtime, RemoteHost::websocket(&format!("ws://{address}")))
 }
 
@@ -88,7 +91,10 @@ impl Net {
         let device = device.clone().autodiff();
         filled(Self {
             linear: linear(2, 2, &device),
-            columns: Param::initialized(burn::module::ParamId::new(), Tensor::from_ints([1, 0], &device)),
+            columns: Param::initialized(
+                burn::module::ParamId::new(),
+                Tensor::from_ints([1, 0], &device),
+            ),
         })
     }
 
@@ -119,13 +125,19 @@ fn adam() -> ModuleOptimizer {
 }
 
 fn assert_on<M: Module>(model: &M, device: &Device) {
-    assert_eq!(model.devices(), vec![device.clone()], "parameters have left the primary");
+    assert_eq!(
+        model.devices(),
+        vec![device.clone()],
+        "parameters have left the primary"
+    );
 }
 
 #[track_caller]
 fn assert_gradients_on(model: &DataParallel<Net>, grads: &GradientsParams) {
     let linear = &model.module().linear;
-    let weight = grads.get::<2>(linear.weight.id).expect("the weight has a gradient");
+    let weight = grads
+        .get::<2>(linear.weight.id)
+        .expect("the weight has a gradient");
     assert_eq!(weight.device(), *model.primary());
     let bias = linear.bias.as_ref().expect("there is a bias");
     let bias = grads.get::<1>(bias.id).expect("the bias has a gradient");
@@ -133,7 +145,11 @@ fn assert_gradients_on(model: &DataParallel<Net>, grads: &GradientsParams) {
 }
 
 /// Bare Burn on the local device: losses, gradients of each step, parameters at the end.
-fn bare(rows: usize, steps: usize, optim: fn() -> ModuleOptimizer) -> (Vec<f32>, Vec<Values>, Values) {
+fn bare(
+    rows: usize,
+    steps: usize,
+    optim: fn() -> ModuleOptimizer,
+) -> (Vec<f32>, Vec<Values>, Values) {
     let mut model = Net::new(&local());
     let mut optim = optim();
     let (mut losses, mut all) = (Vec::new(), Vec::new());
@@ -147,7 +163,12 @@ fn bare(rows: usize, steps: usize, optim: fn() -> ModuleOptimizer) -> (Vec<f32>,
     (losses, all, parameters(&model))
 }
 
-fn assert_equals_bare(devices: &[Device], rows: usize, steps: usize, optim: fn() -> ModuleOptimizer) {
+fn assert_equals_bare(
+    devices: &[Device],
+    rows: usize,
+    steps: usize,
+    optim: fn() -> ModuleOptimizer,
+) {
     let (losses, all, end) = bare(rows, steps, optim);
     let mut largest: f64 = 0.0;
     for train_step in [true, false] {
@@ -156,23 +177,48 @@ fn assert_equals_bare(devices: &[Device], rows: usize, steps: usize, optim: fn()
         for step in 0..steps {
             let what = format!("{rows} rows, step {step}, train_step {train_step}");
             // Batches come from the host now and from another device of the list then.
-            let x = batch(rows, step, if step % 2 == 0 { &devices[0] } else { &devices[1] });
+            let x = batch(
+                rows,
+                step,
+                if step % 2 == 0 {
+                    &devices[0]
+                } else {
+                    &devices[1]
+                },
+            );
             let (found, grads) = if train_step {
                 model.train_step(x, loss).expect("the step works")
             } else {
-                let output = model.forward(x, |replica: &Net, x| replica.forward(x)).expect("forward works");
+                let output = model
+                    .forward(x, |replica: &Net, x| replica.forward(x))
+                    .expect("forward works");
                 assert_eq!(output.device(), devices[0]);
                 let found = output.powf_scalar(2.0).mean();
                 let grads = GradientsParams::from_grads(found.backward(), &model);
                 (found, grads)
             };
             assert_gradients_on(&model, &grads);
-            largest = largest.max(assert_values_close(&what, &values(&found), &losses[step..=step], TOLERANCE));
-            largest = largest.max(assert_close(&what, &gradients(&model, &grads), &all[step], TOLERANCE));
+            largest = largest.max(assert_values_close(
+                &what,
+                &values(&found),
+                &losses[step..=step],
+                TOLERANCE,
+            ));
+            largest = largest.max(assert_close(
+                &what,
+                &gradients(&model, &grads),
+                &all[step],
+                TOLERANCE,
+            ));
             model = optim.step(RATE, model, grads);
             assert_on(&model, &devices[0]);
         }
-        largest = largest.max(assert_close("parameters", &parameters(&model), &end, TOLERANCE));
+        largest = largest.max(assert_close(
+            "parameters",
+            &parameters(&model),
+            &end,
+            TOLERANCE,
+        ));
     }
     println!("largest difference, {rows} rows: {largest:e}");
 }
@@ -182,17 +228,26 @@ fn each_replica_and_its_shard_are_on_a_device_of_their_own() {
     let _alone = alone();
     let devices = devices();
     for (index, device) in devices.iter().enumerate() {
-        assert!(!devices[..index].contains(device), "the devices are not distinct: the tests here prove nothing");
+        assert!(
+            !devices[..index].contains(device),
+            "the devices are not distinct: the tests here prove nothing"
+        );
     }
     let model = wrapped(&devices);
     assert_eq!(model.replica_devices(), devices);
     let check = |replica: &Net, x: Tensor<2>| {
         let here = x.device();
-        assert_eq!(replica.devices(), vec![here.clone()], "a replica visits parameters of its own device only");
+        assert_eq!(
+            replica.devices(),
+            vec![here.clone()],
+            "a replica visits parameters of its own device only"
+        );
         (replica.forward(x), PerReplica(vec![here]))
     };
     // A batch from the last device: none of it belongs where it is but one shard.
-    let (output, seen) = model.forward(batch(5, 1, &devices[2]), check).expect("forward works");
+    let (output, seen) = model
+        .forward(batch(5, 1, &devices[2]), check)
+        .expect("forward works");
     assert_eq!(seen.0, devices);
     assert_eq!(output.device(), devices[0]);
     let ((_, seen), _) = model
@@ -234,15 +289,25 @@ fn values_that_are_combined_come_to_the_output_device() {
     let x = batch(5, 1, &devices[0]);
     let (Mean(mean), PerReplica(parts), ints) = model
         .forward(x.clone(), |_: &Net, x: Tensor<2>| {
-            (Mean(x.clone().mean()), PerReplica(vec![x.clone().mean()]), x.greater_elem(0.0).int())
+            (
+                Mean(x.clone().mean()),
+                PerReplica(vec![x.clone().mean()]),
+                x.greater_elem(0.0).int(),
+            )
         })
         .expect("forward works");
     assert_eq!(mean.device(), devices[0]);
     assert_eq!(ints.device(), devices[0]);
     assert_values_close("mean", &values(&mean), &values(&x.clone().mean()), 1e-6);
-    assert_eq!(compare::int_values(&ints), compare::int_values(&x.greater_elem(0.0).int()));
+    assert_eq!(
+        compare::int_values(&ints),
+        compare::int_values(&x.greater_elem(0.0).int())
+    );
     let places: Vec<Device> = parts.iter().map(|part| part.device()).collect();
-    assert_eq!(places, devices, "values kept apart stay where they were made");
+    assert_eq!(
+        places, devices,
+        "values kept apart stay where they were made"
+    );
 }
 
 #[test]
@@ -258,7 +323,9 @@ fn another_output_device_gathers_outputs_there_and_gradients_on_the_primary() {
     let x = batch(5, 0, &devices[0]);
     for rows in [5, 1] {
         let x = x.clone().slice([0..rows]);
-        let output = model.forward(x, |replica: &Net, x| replica.forward(x)).expect("forward works");
+        let output = model
+            .forward(x, |replica: &Net, x| replica.forward(x))
+            .expect("forward works");
         assert_eq!(output.device(), devices[2], "{rows} rows");
         let grads = GradientsParams::from_grads(output.powf_scalar(2.0).mean().backward(), &model);
         assert_gradients_on(&model, &grads);
@@ -291,11 +358,17 @@ impl NormNet {
     }
 
     fn loss(&self, x: Tensor<2>) -> Tensor<1> {
-        self.linear.forward(self.norm.forward(x)).powf_scalar(2.0).mean()
+        self.linear
+            .forward(self.norm.forward(x))
+            .powf_scalar(2.0)
+            .mean()
     }
 
     fn statistics(&self) -> [Tensor<1>; 2] {
-        [self.norm.running_mean.value_sync(), self.norm.running_var.value_sync()]
+        [
+            self.norm.running_mean.value_sync(),
+            self.norm.running_var.value_sync(),
+        ]
     }
 }
 
@@ -313,10 +386,15 @@ fn running_statistics_stay_on_the_primary_and_follow_its_shard() {
         shadow.loss(batch(6, step, &local()).slice([0..2]));
         let x = batch(6, step, &devices[0]);
         let grads = if step == 1 {
-            let Mean(loss) = model.forward(x, |replica: &NormNet, x| Mean(replica.loss(x))).expect("forward works");
+            let Mean(loss) = model
+                .forward(x, |replica: &NormNet, x| Mean(replica.loss(x)))
+                .expect("forward works");
             GradientsParams::from_grads(loss.backward(), &model)
         } else {
-            model.train_step(x, |replica: &NormNet, x| replica.loss(x)).expect("the step works").1
+            model
+                .train_step(x, |replica: &NormNet, x| replica.loss(x))
+                .expect("the step works")
+                .1
         };
         model = optim.step(RATE, model, grads);
         assert_on(&model, &devices[0]);
@@ -328,9 +406,14 @@ fn running_statistics_stay_on_the_primary_and_follow_its_shard() {
     let x = batch(5, 9, &devices[0]).inner();
     let valid = model.valid();
     let output = valid
-        .forward(x.clone(), |replica: &NormNet, x| replica.linear.forward(replica.norm.forward(x)))
+        .forward(x.clone(), |replica: &NormNet, x| {
+            replica.linear.forward(replica.norm.forward(x))
+        })
         .expect("forward works");
-    let bare = valid.module().linear.forward(valid.module().norm.forward(x));
+    let bare = valid
+        .module()
+        .linear
+        .forward(valid.module().norm.forward(x));
     assert_values_close("validation", &values(&output), &values(&bare), 1e-6);
 }
 
@@ -345,7 +428,9 @@ fn moving_a_model_leaves_the_callers_clone_where_it_is() {
     let model = DataParallel::new(kept.clone(), ids).expect("it wraps");
     assert_on(&model, &devices[0]);
     model
-        .train_step(batch(4, 1, &devices[0]), |replica: &NormNet, x| replica.loss(x))
+        .train_step(batch(4, 1, &devices[0]), |replica: &NormNet, x| {
+            replica.loss(x)
+        })
         .expect("the step works");
     assert_on(&kept, &devices[1]);
     assert_eq!(before, bits(&parameters(&kept)));
@@ -377,9 +462,14 @@ fn dropping() -> DataParallel<DropNet> {
 fn masks(model: &DataParallel<DropNet>) -> Vec<Vec<bool>> {
     let shard = batch(2, 1, model.primary());
     let output = model
-        .forward(Tensor::cat(vec![shard; 3], 0), |replica: &DropNet, x| replica.forward(x))
+        .forward(Tensor::cat(vec![shard; 3], 0), |replica: &DropNet, x| {
+            replica.forward(x)
+        })
         .expect("forward works");
-    values(&output).chunks(48).map(|part| part.iter().map(|&x| x != 0.0).collect()).collect()
+    values(&output)
+        .chunks(48)
+        .map(|part| part.iter().map(|&x| x != 0.0).collect())
+        .collect()
 }
 
 #[test]
@@ -391,7 +481,10 @@ fn dropout_masks_differ_between_devices() {
     assert_eq!(masks.len(), 3);
     for (index, mask) in masks.iter().enumerate() {
         assert!(mask.contains(&true) && mask.contains(&false), "{mask:?}");
-        assert!(!masks[..index].contains(mask), "replica {index} has the mask of another");
+        assert!(
+            !masks[..index].contains(mask),
+            "replica {index} has the mask of another"
+        );
     }
 }
 
@@ -460,7 +553,9 @@ fn records_load_with_a_primary_that_is_not_device_0() {
     let devices = reversed();
     let model = wrapped(&devices);
     let mut optim = adam();
-    let (_, grads) = model.train_step(batch(5, 0, &devices[0]), loss).expect("the step works");
+    let (_, grads) = model
+        .train_step(batch(5, 0, &devices[0]), loss)
+        .expect("the step works");
     let model = optim.step(RATE, model, grads);
     let expected = bits(&parameters(&model));
     model.clone().save_file(&path).expect("it saves");
@@ -475,7 +570,9 @@ fn records_load_with_a_primary_that_is_not_device_0() {
     let bytes = optim.into_bytes().expect("it serializes");
     let mut resumed = adam().from_bytes(bytes).expect("it loads");
     let step = |model: DataParallel<Net>, optim: &mut ModuleOptimizer| {
-        let (_, grads) = model.train_step(batch(5, 1, &devices[0]), loss).expect("the step works");
+        let (_, grads) = model
+            .train_step(batch(5, 1, &devices[0]), loss)
+            .expect("the step works");
         optim.step(RATE, model, grads)
     };
     let resumed = step(loaded, &mut resumed);
@@ -494,7 +591,9 @@ fn a_model_made_elsewhere_is_moved_to_the_primary_and_trains_there() {
         let ids = DeviceIds::devices(devices.clone());
         let model = DataParallel::new(Net::new(&elsewhere), ids).expect("it wraps");
         assert_on(&model, &devices[0]);
-        let (found, grads) = model.train_step(batch(5, 0, &devices[0]), loss).expect("the step works");
+        let (found, grads) = model
+            .train_step(batch(5, 0, &devices[0]), loss)
+            .expect("the step works");
         assert_gradients_on(&model, &grads);
         assert_values_close("loss", &values(&found), &losses, TOLERANCE);
         assert_close("gradients", &gradients(&model, &grads), &all[0], TOLERANCE);
@@ -504,10 +603,20 @@ fn a_model_made_elsewhere_is_moved_to_the_primary_and_trains_there() {
 #[track_caller]
 fn assert_placement(error: &DataParallelError, here: &Device, expected: &Device) {
     match error {
-        DataParallelError::Placement { path, device, primary } => {
+        DataParallelError::Placement {
+            path,
+            device,
+            primary,
+        } => {
             assert_eq!(path, "linear.weight");
-            assert!(format!("{here:?}").contains(device.as_str()), "{device} is not {here:?}");
-            assert!(format!("{expected:?}").contains(primary.as_str()), "{primary} is not {expected:?}");
+            assert!(
+                format!("{here:?}").contains(device.as_str()),
+                "{device} is not {here:?}"
+            );
+            assert!(
+                format!("{expected:?}").contains(primary.as_str()),
+                "{primary} is not {expected:?}"
+            );
             assert_ne!(device, primary, "the message names one device twice");
         }
         other => panic!("another error: {other}"),
@@ -521,7 +630,9 @@ fn strict_placement_names_the_parameter_and_both_devices() {
     let devices = devices();
     let config = DataParallelConfig::new().with_strict(true);
     let ids = || DeviceIds::devices(devices.clone());
-    let error = config.init_on(Net::new(&devices[1]), ids()).expect_err("it is elsewhere");
+    let error = config
+        .init_on(Net::new(&devices[1]), ids())
+        .expect_err("it is elsewhere");
     assert_placement(&error, &devices[1], &devices[0]);
     let model = config.init_on(Net::new(&devices[0]), ids());
     assert!(model.is_ok(), "{model:?}");
@@ -534,17 +645,36 @@ fn a_forked_wrapper_is_a_placement_error_until_it_is_back() {
     let devices = devices();
     let away = wrapped(&devices).fork(&devices[1]);
     let x = || batch(5, 0, &devices[0]);
-    let error = away.train_step(x(), loss).map(|_| ()).expect_err("parameters are elsewhere");
+    let error = away
+        .train_step(x(), loss)
+        .map(|_| ())
+        .expect_err("parameters are elsewhere");
     assert_placement(&error, &devices[1], &devices[0]);
-    let error = away.forward(x(), |replica: &Net, x| replica.forward(x)).expect_err("parameters are elsewhere");
-    assert_placement(&error, &devices[1], &devices[0]);
-    let error = away.forward(x().slice([0..1]), |replica: &Net, x| replica.forward(x)).map(|_| ());
-    let error = error.expect_err("for a batch of one row too");
+    let error = away
+        .forward(x(), |replica: &Net, x| replica.forward(x))
+        .expect_err("parameters are elsewhere");
     assert_placement(&error, &devices[1], &devices[0]);
     let back = away.fork(&devices[0]);
     let (_, grads) = back.train_step(x(), loss).expect("the step works");
     let (_, all, _) = bare(5, 1, sgd);
     assert_close("back", &gradients(&back, &grads), &all[0], TOLERANCE);
+}
+
+/// One replica alone must look too. On a server of its own: operations over two devices end the session there.
+#[test]
+fn a_forked_wrapper_is_a_placement_error_for_a_single_row_too() {
+    let _alone = alone();
+    within(60, || {
+        let (_runtime, host) = serve::<2>();
+        let devices = host.devices().expect("the server answers").into_vec();
+        let away = wrapped(&devices).fork(&devices[1]);
+        let x = batch(1, 0, &devices[0]);
+        let error = away
+            .forward(x, |replica: &Net, x| replica.forward(x))
+            .map(|_| ())
+            .expect_err("parameters are elsewhere");
+        assert_placement(&error, &devices[1], &devices[0]);
+    });
 }
 
 #[test]
@@ -554,13 +684,29 @@ fn lists_that_do_not_fit_are_errors() {
     let net = || Net::new(&devices[0]);
     let mixed = DeviceIds::devices([devices[0].clone(), Device::flex()]);
     let error = DataParallel::new(net(), mixed).expect_err("two backends");
-    assert!(matches!(error, DataParallelError::MixedBackends { position: 1, .. }), "{error}");
+    assert!(
+        matches!(error, DataParallelError::MixedBackends { position: 1, .. }),
+        "{error}"
+    );
     let repeated = DeviceIds::devices([devices[0].clone(), devices[1].clone(), devices[0].clone()]);
     let error = DataParallel::new(net(), repeated).expect_err("one device twice");
-    assert!(matches!(error, DataParallelError::RepeatedDevice { first: 0, second: 2, .. }), "{error}");
+    assert!(
+        matches!(
+            error,
+            DataParallelError::RepeatedDevice {
+                first: 0,
+                second: 2,
+                ..
+            }
+        ),
+        "{error}"
+    );
     for ids in [DeviceIds::from([0, 1]), DeviceIds::all()] {
         let error = DataParallel::new(net(), ids).expect_err("remote devices are not enumerated");
-        assert!(matches!(error, DataParallelError::CannotEnumerate { .. }), "{error}");
+        assert!(
+            matches!(error, DataParallelError::CannotEnumerate { .. }),
+            "{error}"
+        );
         assert!(error.to_string().contains("DeviceIds::devices"), "{error}");
     }
 }
@@ -573,7 +719,9 @@ fn a_dead_server_is_a_typed_error_and_nothing_hangs() {
         let devices = host.devices().expect("the server answers").into_vec();
         let model = wrapped(&devices);
         let x = batch(4, 0, &devices[0]);
-        model.train_step(x.clone(), loss).expect("the step works while the server lives");
+        model
+            .train_step(x.clone(), loss)
+            .expect("the step works while the server lives");
         runtime.shutdown_timeout(Duration::from_secs(5));
 
         let error = model
@@ -585,8 +733,14 @@ fn a_dead_server_is_a_typed_error_and_nothing_hangs() {
             })
             .map(|_| ())
             .expect_err("the server is gone");
-        assert!(matches!(error, DataParallelError::Replica { .. }), "{error}");
-        assert!(error.to_string().contains("Remote"), "the device is not named: {error}");
+        assert!(
+            matches!(error, DataParallelError::Replica { .. }),
+            "{error}"
+        );
+        assert!(
+            error.to_string().contains("Remote"),
+            "the device is not named: {error}"
+        );
         let error = model
             .forward(x, |replica: &Net, x| {
                 let output = replica.forward(x);
@@ -595,7 +749,10 @@ fn a_dead_server_is_a_typed_error_and_nothing_hangs() {
             })
             .map(|_| ())
             .expect_err("the server is gone");
-        assert!(matches!(error, DataParallelError::Replica { .. }), "{error}");
+        assert!(
+            matches!(error, DataParallelError::Replica { .. }),
+            "{error}"
+        );
         drop(model);
     });
 }

@@ -30,7 +30,8 @@ pub fn compare(
         }
         #[cfg(feature = "train")]
         if options.burn_train && count > 1 {
-            let peer = crate::contenders::MultiDevice::new(copy(&net, &device), &batch, devices, count);
+            let peer =
+                crate::contenders::MultiDevice::new(copy(&net, &device), &batch, devices, count);
             entrants.push((Box::new(peer), rows));
         }
         let wrapped = Wrapped::new(copy(&net, &device), batch, devices, count)?;
@@ -48,9 +49,17 @@ pub fn compare(
             entrant.step()?;
         }
         entrant.sync();
-        rows.push(Row::new(entrant.name(), entrant.replicas(), *samples, first_step));
+        rows.push(Row::new(
+            entrant.name(),
+            entrant.replicas(),
+            *samples,
+            first_step,
+        ));
     }
-    let mut before: Vec<_> = entrants.iter().map(|(entrant, _)| entrant.stats()).collect();
+    let mut before: Vec<_> = entrants
+        .iter()
+        .map(|(entrant, _)| entrant.stats())
+        .collect();
     for _ in 0..options.rounds {
         for ((entrant, _), row) in entrants.iter_mut().zip(&mut rows) {
             let started = Instant::now();

@@ -98,7 +98,11 @@ impl Batch {
     pub fn rows(&self, start: usize, rows: usize, device: &Device) -> Self {
         Self {
             inputs: self.inputs.clone().narrow(0, start, rows).to_device(device),
-            targets: self.targets.clone().narrow(0, start, rows).to_device(device),
+            targets: self
+                .targets
+                .clone()
+                .narrow(0, start, rows)
+                .to_device(device),
         }
     }
 }
@@ -179,7 +183,8 @@ impl Net {
                 let x = batch.inputs.reshape([rows, 1, 28, 28]);
                 let x = relu(net.conv1.forward(x));
                 let x = net.pool.forward(relu(net.conv2.forward(x)));
-                net.head.forward(relu(net.hidden.forward(x.flatten::<2>(1, 3))))
+                net.head
+                    .forward(relu(net.hidden.forward(x.flatten::<2>(1, 3))))
             }
             Net::Transformer(net) => {
                 let x = net.embedding.forward(batch.inputs.int());

@@ -82,7 +82,11 @@ pub struct Devices {
 
 impl Devices {
     pub fn describe(&self) -> String {
-        let names: Vec<String> = self.all.iter().map(|device| format!("{device:?}")).collect();
+        let names: Vec<String> = self
+            .all
+            .iter()
+            .map(|device| format!("{device:?}"))
+            .collect();
         names.join(", ")
     }
 
@@ -120,7 +124,11 @@ impl Options {
             Device::flex()
         };
         Ok(Devices {
-            all: self.devices.iter().map(|&ordinal| device(ordinal)).collect(),
+            all: self
+                .devices
+                .iter()
+                .map(|&ordinal| device(ordinal))
+                .collect(),
             cuda,
             ordinals: self.devices.clone(),
         })
@@ -132,7 +140,11 @@ impl Options {
         if self.replicas.is_empty() {
             return Ok(if most == 1 { vec![1] } else { vec![1, most] });
         }
-        match self.replicas.iter().find(|&&count| count == 0 || (count > most && !self.repeat)) {
+        match self
+            .replicas
+            .iter()
+            .find(|&&count| count == 0 || (count > most && !self.repeat))
+        {
             None => Ok(self.replicas.clone()),
             Some(count) => Err(format!(
                 "{count} replicas on {most} devices: name more devices, or let them share one with --repeat"

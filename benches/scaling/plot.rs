@@ -12,7 +12,11 @@ pub fn write(report: &Report, file: &Path) -> Result<(), Failure> {
     let panels = report.models.len().max(1) as u32;
     let root = SVGBackend::new(file, (960, 240 * panels)).into_drawing_area();
     root.fill(&WHITE)?;
-    for (area, model) in root.split_evenly((panels as usize, 1)).iter().zip(&report.models) {
+    for (area, model) in root
+        .split_evenly((panels as usize, 1))
+        .iter()
+        .zip(&report.models)
+    {
         let bars: Vec<(String, f64)> = model
             .rows
             .iter()
@@ -40,7 +44,11 @@ pub fn write(report: &Report, file: &Path) -> Result<(), Failure> {
             .x_label_formatter(&label)
             .draw()?;
         for (index, (name, value)) in bars.iter().enumerate() {
-            let color = if name.starts_with("burn-dp") { RGBColor(31, 119, 180) } else { RGBColor(160, 160, 160) };
+            let color = if name.starts_with("burn-dp") {
+                RGBColor(31, 119, 180)
+            } else {
+                RGBColor(160, 160, 160)
+            };
             let index = index as i32;
             let bar = [
                 (SegmentValue::Exact(index), 0.0),

@@ -116,8 +116,21 @@ impl Report {
         let mut table = Table::new();
         table.load_style(presets::UTF8_BORDERS_ONLY);
         table.set_header([
-            "contender", "replicas", "ms/step", "min..max", "samples/s", "vs bare", "first step s",
-            "broadcast", "scatter", "apply", "reduce", "gather", "optimizer", "transfers", "pool MiB",
+            "contender",
+            "replicas",
+            "ms/step",
+            "min..max",
+            "samples/s",
+            "vs bare",
+            "first step s",
+            "broadcast",
+            "scatter",
+            "apply",
+            "reduce",
+            "gather",
+            "optimizer",
+            "transfers",
+            "pool MiB",
         ]);
         for row in &model.rows {
             let rounds = row.sorted();
@@ -142,7 +155,11 @@ impl Report {
                 Some(phases) => cells.extend(phases.iter().map(|phase| format!("{phase:.3}"))),
                 None => cells.extend((0..6).map(|_| String::new())),
             }
-            cells.push(row.transfers.map(|count| format!("{count:.0}")).unwrap_or_default());
+            cells.push(
+                row.transfers
+                    .map(|count| format!("{count:.0}"))
+                    .unwrap_or_default(),
+            );
             cells.push(
                 row.memory
                     .map(|bytes| format!("{:.0}", bytes as f64 / f64::from(1 << 20)))

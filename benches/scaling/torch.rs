@@ -26,14 +26,28 @@ pub fn measure(
         .args(["--input", &shape.input.to_string()])
         .args(["--rounds", &options.rounds.to_string()])
         .args(["--steps", &options.steps.to_string()])
-        .args(["--devices", &if devices.cuda { ordinals.join(",") } else { "cpu".into() }])
-        .args(if options.scaling == Scaling::Weak { &["--weak"][..] } else { &[] })
+        .args([
+            "--devices",
+            &if devices.cuda {
+                ordinals.join(",")
+            } else {
+                "cpu".into()
+            },
+        ])
+        .args(if options.scaling == Scaling::Weak {
+            &["--weak"][..]
+        } else {
+            &[]
+        })
         .output();
     match output {
         Ok(output) if output.status.success() => Ok(serde_json::from_slice(&output.stdout)?),
         Ok(output) => {
             let text = String::from_utf8_lossy(&output.stderr);
-            println!("PyTorch was left out: {}", text.lines().last().unwrap_or("it failed"));
+            println!(
+                "PyTorch was left out: {}",
+                text.lines().last().unwrap_or("it failed")
+            );
             Ok(Vec::new())
         }
         Err(error) => {

@@ -1,7 +1,7 @@
 //! A regression trained by burn-train's `Learner` on several replicas: the one line for that is `DataParallel::new`.
 //!
 //! ```text
-//! cargo run --features train --example learner_regression -- --replicas 2 --epochs 8
+//! cargo run --features train --example learner_regression -- --replicas 2 --epochs 30
 //! ```
 
 mod arguments;
@@ -72,7 +72,7 @@ fn run(arguments: &Arguments) -> Result<(), Problem> {
     let batch = data::batch(valid, &device.without_autodiff());
     let loss = InferenceStep::step(&result.model, batch).loss;
     println!(
-        "final loss on {VALID} held-out points: {:.6} ({} replicas, {epochs} epochs)",
+        "final loss on {VALID} held-out points: {:.6} (replicas: {}, epochs: {epochs})",
         loss.try_into_scalar::<f32>()?,
         arguments.replicas,
     );

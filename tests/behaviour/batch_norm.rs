@@ -6,7 +6,9 @@ use burn::optim::GradientsParams;
 use burn::tensor::Tensor;
 use burn_dp::{DataParallel, DeviceIds, PerReplica, balanced_sizes};
 
-use crate::compare::{assert_close, assert_values_close, bits, difference, gradients, parameters, values};
+use crate::compare::{
+    assert_close, assert_values_close, bits, difference, gradients, parameters, values,
+};
 use crate::equivalence::{RATE, TOLERANCE, sgd};
 use crate::models::{Normed, device, tensor, with_parameters};
 
@@ -64,7 +66,10 @@ fn ten_steps_follow_the_documented_rule() {
                     });
                 }
                 let whole = whole.expect("there are shards");
-                let expected = gradients(&fresh, &GradientsParams::from_grads(whole.backward(), &fresh));
+                let expected = gradients(
+                    &fresh,
+                    &GradientsParams::from_grads(whole.backward(), &fresh),
+                );
 
                 let (found_loss, grads) = if train_step {
                     model.train_step(x, loss).expect("the step works")
@@ -86,7 +91,10 @@ fn ten_steps_follow_the_documented_rule() {
             let (expected_mean, expected_var) = shadow.statistics();
             assert_values_close(&what, &mean, &expected_mean, TOLERANCE);
             assert_values_close(&what, &var, &expected_var, TOLERANCE);
-            assert!(difference(&mean, &[0.0; 4]) > 0.01, "the statistics have not moved: {mean:?}");
+            assert!(
+                difference(&mean, &[0.0; 4]) > 0.01,
+                "the statistics have not moved: {mean:?}"
+            );
         }
     }
 }
@@ -113,15 +121,21 @@ fn other_shards_do_not_leak_into_the_primary_statistics() {
 fn replicas_start_each_step_with_the_statistics_of_the_primary() {
     let model = wrapped(3);
     for step in 0..3 {
-        model.train_step(batch(9, step), loss).expect("the step works");
+        model
+            .train_step(batch(9, step), loss)
+            .expect("the step works");
         let now = model.module().statistics();
         let seen = model
             .valid()
-            .forward(batch(9, step), |replica: &Normed, _| PerReplica(vec![replica.statistics()]))
+            .forward(batch(9, step), |replica: &Normed, _| {
+                PerReplica(vec![replica.statistics()])
+            })
             .expect("forward works");
         assert_eq!(seen.0, vec![now.clone(); 3], "in validation, step {step}");
         let seen = model
-            .forward(batch(9, step), |replica: &Normed, _| PerReplica(vec![replica.statistics()]))
+            .forward(batch(9, step), |replica: &Normed, _| {
+                PerReplica(vec![replica.statistics()])
+            })
             .expect("forward works");
         assert_eq!(seen.0, vec![now; 3], "in training, step {step}");
     }
@@ -132,7 +146,9 @@ fn validation_uses_the_statistics_and_does_not_change_them() {
     let mut model = wrapped(3);
     let mut optim = sgd();
     for step in 0..5 {
-        let (_, grads) = model.train_step(batch(9, step), loss).expect("the step works");
+        let (_, grads) = model
+            .train_step(batch(9, step), loss)
+            .expect("the step works");
         model = optim.step(RATE, model, grads);
     }
     let before = model.module().statistics();
@@ -157,9 +173,13 @@ fn validation_uses_the_statistics_and_does_not_change_them() {
 fn steps_from_a_new_thread_each_accumulate_statistics_as_from_one() {
     let (one, many) = (wrapped(3), wrapped(3));
     for step in 0..10 {
-        one.train_step(batch(9, step), loss).expect("the step works");
+        one.train_step(batch(9, step), loss)
+            .expect("the step works");
         std::thread::scope(|scope| {
-            scope.spawn(|| many.train_step(batch(9, step), loss).expect("the step works"));
+            scope.spawn(|| {
+                many.train_step(batch(9, step), loss)
+                    .expect("the step works")
+            });
         });
     }
     let valid = |model: &DataParallel<Normed>| bits(&parameters(&model.valid()));
@@ -182,7 +202,12 @@ fn a_frozen_batch_norm_keeps_its_statistics() {
     let bare = loss(model.module(), x);
     let expected = GradientsParams::from_grads(bare.clone().backward(), model.module());
     assert_values_close("frozen", &values(&found), &values(&bare), TOLERANCE);
-    assert_close("frozen", &gradients(&model, &grads), &gradients(&model, &expected), TOLERANCE);
+    assert_close(
+        "frozen",
+        &gradients(&model, &grads),
+        &gradients(&model, &expected),
+        TOLERANCE,
+    );
 }
 
 /// A wrapper must not change what a clone of the model, kept by the caller, shows.
@@ -217,8 +242,14 @@ fn a_plain_clone_still_shares_running_state() {
     let clone = norm.clone();
     clone.forward(tensor([4, 3], 1, &device()) + 5.0);
     let seen = values(&norm.running_mean.value_sync());
-    assert!(difference(&seen, &[0.0; 3]) > 0.1, "forward on a clone no longer writes into the original: {seen:?}");
+    assert!(
+        difference(&seen, &[0.0; 3]) > 0.1,
+        "forward on a clone no longer writes into the original: {seen:?}"
+    );
     let _ = norm.clone().map(&mut Zero);
     let seen = values(&norm.running_var.value());
-    assert_eq!(seen, [0.0; 3], "map on a clone no longer writes into the original");
+    assert_eq!(
+        seen, [0.0; 3],
+        "map on a clone no longer writes into the original"
+    );
 }

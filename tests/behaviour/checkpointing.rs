@@ -28,7 +28,12 @@ where
 fn a_model_that_checkpoints_gives_the_same_numbers() {
     let batches = |device: &Device| {
         (0..3)
-            .map(|step| (tensor([7, 3], step, device), tensor([7, 2], step + 50, device)))
+            .map(|step| {
+                (
+                    tensor([7, 3], step, device),
+                    tensor([7, 2], step + 50, device),
+                )
+            })
             .collect()
     };
     assert_equal_on_both("MLP", |device| Task {
@@ -46,7 +51,12 @@ fn a_model_that_checkpoints_gives_the_same_numbers() {
         model: ConvNet::new(device),
         forward: ConvNet::forward,
         batches: (0..3)
-            .map(|step| (tensor([5, 1, 4, 4], step, device), tensor([5, 2], step + 50, device)))
+            .map(|step| {
+                (
+                    tensor([5, 1, 4, 4], step, device),
+                    tensor([5, 2], step + 50, device),
+                )
+            })
             .collect(),
     });
 }
@@ -55,17 +65,30 @@ fn a_model_that_checkpoints_gives_the_same_numbers() {
 #[test]
 fn replicas_and_shards_keep_the_strategy() {
     let expected = checkpointing().gradient_checkpointing_strategy();
-    assert_ne!(expected, device().gradient_checkpointing_strategy(), "the test could not fail");
-    let model = DataParallel::new(Mlp::new(&checkpointing()), DeviceIds::repeat(0, 3)).expect("it wraps");
-    assert!(model.replica_devices().iter().all(|device| device.gradient_checkpointing_strategy() == expected));
+    assert_ne!(
+        expected,
+        device().gradient_checkpointing_strategy(),
+        "the test could not fail"
+    );
+    let model =
+        DataParallel::new(Mlp::new(&checkpointing()), DeviceIds::repeat(0, 3)).expect("it wraps");
+    assert!(
+        model
+            .replica_devices()
+            .iter()
+            .all(|device| device.gradient_checkpointing_strategy() == expected)
+    );
     let seen = model
-        .forward(tensor([6, 3], 1, &checkpointing()), |replica: &Mlp, x: Tensor<2>| {
-            let weight = replica.first.weight.val().device();
-            PerReplica(vec![(
-                x.device().gradient_checkpointing_strategy(),
-                weight.gradient_checkpointing_strategy(),
-            )])
-        })
+        .forward(
+            tensor([6, 3], 1, &checkpointing()),
+            |replica: &Mlp, x: Tensor<2>| {
+                let weight = replica.first.weight.val().device();
+                PerReplica(vec![(
+                    x.device().gradient_checkpointing_strategy(),
+                    weight.gradient_checkpointing_strategy(),
+                )])
+            },
+        )
         .expect("forward works");
     assert_eq!(seen.0, vec![(expected, expected); 3]);
 }
@@ -73,7 +96,8 @@ fn replicas_and_shards_keep_the_strategy() {
 /// The list of devices does not say how gradients are computed; the model does.
 #[test]
 fn a_plain_model_does_not_start_to_checkpoint() {
-    let model = DataParallel::new(mlp(4, 1).model, DeviceIds::devices([checkpointing()])).expect("it wraps");
+    let model = DataParallel::new(mlp(4, 1).model, DeviceIds::devices([checkpointing()]))
+        .expect("it wraps");
     let expected = device().gradient_checkpointing_strategy();
     assert_eq!(model.primary().gradient_checkpointing_strategy(), expected);
 }

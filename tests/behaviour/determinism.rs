@@ -26,7 +26,9 @@ fn twenty_steps<M: Module + 'static>(
         let x = tensor([10, 3], step, &device());
         let (loss, grads) = if train_step {
             model
-                .train_step(x, move |replica, x| forward(replica, x).powf_scalar(2.0).mean())
+                .train_step(x, move |replica, x| {
+                    forward(replica, x).powf_scalar(2.0).mean()
+                })
                 .expect("the step works")
         } else {
             let output = model.forward(x, forward).expect("forward works");
@@ -47,8 +49,14 @@ fn twenty_steps_on_four_replicas_repeat_bit_for_bit() {
         let first = twenty_steps(Mlp::new(&device()), Mlp::forward, train_step);
         let norm = twenty_steps(Normed::new(&device()), Normed::forward, train_step);
         for _ in 0..3 {
-            assert_eq!(first, twenty_steps(Mlp::new(&device()), Mlp::forward, train_step));
-            assert_eq!(norm, twenty_steps(Normed::new(&device()), Normed::forward, train_step));
+            assert_eq!(
+                first,
+                twenty_steps(Mlp::new(&device()), Mlp::forward, train_step)
+            );
+            assert_eq!(
+                norm,
+                twenty_steps(Normed::new(&device()), Normed::forward, train_step)
+            );
         }
     }
 }
@@ -75,7 +83,8 @@ fn the_order_in_which_replicas_end_does_not_change_a_bit() {
 
 fn two_thousand_steps(train_step: bool) {
     within(60, move || {
-        let mut model = DataParallel::new(Mlp::new(&device()), DeviceIds::repeat(0, 3)).expect("it wraps");
+        let mut model =
+            DataParallel::new(Mlp::new(&device()), DeviceIds::repeat(0, 3)).expect("it wraps");
         let mut optim = sgd();
         let x = tensor([6, 3], 1, &device());
         let loss = |replica: &Mlp, x| replica.forward(x).powf_scalar(2.0).mean();

@@ -17,21 +17,34 @@ fn error(ids: impl Into<DeviceIds>) -> DataParallelError {
 fn an_empty_list_is_an_error_that_says_what_there_is() {
     for ids in [DeviceIds::from(Vec::<usize>::new()), DeviceIds::devices([])] {
         let error = error(ids);
-        assert!(matches!(error, DataParallelError::NoDevices { .. }), "{error}");
+        assert!(
+            matches!(error, DataParallelError::NoDevices { .. }),
+            "{error}"
+        );
         assert!(error.to_string().contains("DeviceIds::all()"), "{error}");
     }
     let error = DataParallelConfig::new()
         .with_device_ids(vec![])
         .init(Mlp::new(&device()))
         .expect_err("an empty list is not all devices");
-    assert!(matches!(error, DataParallelError::NoDevices { .. }), "{error}");
+    assert!(
+        matches!(error, DataParallelError::NoDevices { .. }),
+        "{error}"
+    );
 }
 
 #[test]
 fn a_repeated_id_is_an_error_unless_asked_for() {
-    for ids in [DeviceIds::from([0, 0]), DeviceIds::devices([Device::flex(), Device::flex()])] {
+    for ids in [
+        DeviceIds::from([0, 0]),
+        DeviceIds::devices([Device::flex(), Device::flex()]),
+    ] {
         match error(ids.clone()) {
-            DataParallelError::RepeatedDevice { first, second, device } => {
+            DataParallelError::RepeatedDevice {
+                first,
+                second,
+                device,
+            } => {
                 assert_eq!((first, second), (0, 1));
                 assert!(device.contains("Flex"), "{device}");
             }
@@ -45,27 +58,43 @@ fn a_repeated_id_is_an_error_unless_asked_for() {
     }
     // An autodiff device is the same hardware.
     let error = error(DeviceIds::devices([Device::flex(), device()]));
-    assert!(matches!(error, DataParallelError::RepeatedDevice { .. }), "{error}");
+    assert!(
+        matches!(error, DataParallelError::RepeatedDevice { .. }),
+        "{error}"
+    );
 }
 
 #[test]
 fn an_id_that_is_not_there_is_an_error_that_names_it() {
     match error([0, 3]) {
-        DataParallelError::DeviceNotFound { id, position, available } => {
+        DataParallelError::DeviceNotFound {
+            id,
+            position,
+            available,
+        } => {
             assert_eq!((id, position), (3, 1));
             assert!(available.contains("one device"), "{available}");
         }
         other => panic!("another error: {other}"),
     }
-    assert!(matches!(error([usize::MAX]), DataParallelError::DeviceNotFound { .. }));
-    assert!(matches!(error(DeviceIds::repeat(1, 2)), DataParallelError::DeviceNotFound { id: 1, .. }));
+    assert!(matches!(
+        error([usize::MAX]),
+        DataParallelError::DeviceNotFound { .. }
+    ));
+    assert!(matches!(
+        error(DeviceIds::repeat(1, 2)),
+        DataParallelError::DeviceNotFound { id: 1, .. }
+    ));
 }
 
 #[test]
 fn no_replicas_or_absurdly_many_are_an_error() {
     for replicas in [0, 1025, usize::MAX] {
         match error(DeviceIds::repeat(0, replicas)) {
-            DataParallelError::ReplicaCount { replicas: asked, max } => {
+            DataParallelError::ReplicaCount {
+                replicas: asked,
+                max,
+            } => {
                 assert_eq!((asked, max), (replicas, 1024));
             }
             other => panic!("another error: {other}"),
@@ -76,14 +105,24 @@ fn no_replicas_or_absurdly_many_are_an_error() {
         .with_allow_repeated(true)
         .init(Mlp::new(&device()))
         .expect_err("2000 are too many");
-    assert!(matches!(error, DataParallelError::ReplicaCount { replicas: 2000, .. }), "{error}");
+    assert!(
+        matches!(
+            error,
+            DataParallelError::ReplicaCount { replicas: 2000, .. }
+        ),
+        "{error}"
+    );
 }
 
 #[test]
 fn a_refused_list_leaves_the_model_as_it_was() {
     let model = Mlp::new(&device());
     let before = bits(&parameters(&model));
-    for ids in [DeviceIds::from([7]), DeviceIds::repeat(0, 0), DeviceIds::from([0, 0])] {
+    for ids in [
+        DeviceIds::from([7]),
+        DeviceIds::repeat(0, 0),
+        DeviceIds::from([0, 0]),
+    ] {
         DataParallel::new(model.clone(), ids).expect_err("not accepted");
     }
     assert_eq!(before, bits(&parameters(&model)));
@@ -107,7 +146,11 @@ fn ids_come_in_every_form() {
         assert!(wrapped.primary().is_autodiff(), "devices follow the model");
     }
     let given = DataParallel::new(model(), DeviceIds::devices([Device::flex()])).expect("it wraps");
-    assert_eq!(given.device_ids(), None, "a device given as such has no ordinal");
+    assert_eq!(
+        given.device_ids(),
+        None,
+        "a device given as such has no ordinal"
+    );
     let repeated = DataParallel::new(model(), DeviceIds::repeat(0, 3)).expect("it wraps");
     assert_eq!(repeated.device_ids(), Some([0, 0, 0].as_slice()));
 }
@@ -128,7 +171,10 @@ fn an_output_device_outside_the_list_is_an_error() {
     let error = config
         .init_on(Mlp::new(&device()), DeviceIds::devices([Device::flex()]))
         .expect_err("one device has no position 1");
-    assert!(matches!(error, DataParallelError::OutputDevice { .. }), "{error}");
+    assert!(
+        matches!(error, DataParallelError::OutputDevice { .. }),
+        "{error}"
+    );
     DataParallelConfig::new()
         .with_output_device(0)
         .init_on(Mlp::new(&device()), DeviceIds::repeat(0, 2))
@@ -145,10 +191,16 @@ fn a_model_without_parameters_needs_devices() {
     }
     let wrapped = DataParallelConfig::new()
         .with_allow_repeated(true)
-        .init_on(model(), DeviceIds::devices([Device::flex(), Device::flex()]))
+        .init_on(
+            model(),
+            DeviceIds::devices([Device::flex(), Device::flex()]),
+        )
         .expect("devices were given");
     let output = wrapped
-        .forward(tensor([4, 3], 1, &Device::flex()), |replica: &Dropout, x: Tensor<2>| replica.forward(x))
+        .forward(
+            tensor([4, 3], 1, &Device::flex()),
+            |replica: &Dropout, x: Tensor<2>| replica.forward(x),
+        )
         .expect("forward works");
     assert_eq!(output.dims(), [4, 3]);
 }
@@ -200,7 +252,10 @@ fn a_configuration_is_saved_and_loaded() {
         let loaded = DataParallelConfig::load(&path).expect("it loads");
         assert_eq!(loaded, config);
         let json = serde_json::to_string(&config).expect("it serializes");
-        assert_eq!(serde_json::from_str::<DataParallelConfig>(&json).expect("it parses"), config);
+        assert_eq!(
+            serde_json::from_str::<DataParallelConfig>(&json).expect("it parses"),
+            config
+        );
     }
     let model = config().init(Mlp::new(&device())).expect("it wraps");
     assert_eq!(model.replica_count(), 2);
@@ -208,10 +263,13 @@ fn a_configuration_is_saved_and_loaded() {
 
 #[test]
 fn a_configuration_refuses_unknown_fields_and_fills_in_missing_ones() {
-    let error = DataParallelConfig::load_binary(br#"{"device_id": [0, 1]}"#).expect_err("a mistyped field");
+    let error =
+        DataParallelConfig::load_binary(br#"{"device_id": [0, 1]}"#).expect_err("a mistyped field");
     assert!(format!("{error:?}").contains("device_id"), "{error:?}");
-    let error = DataParallelConfig::load_binary(br#"{"random_order": "sometimes"}"#).expect_err("no such order");
+    let error = DataParallelConfig::load_binary(br#"{"random_order": "sometimes"}"#)
+        .expect_err("no such order");
     assert!(format!("{error:?}").contains("sometimes"), "{error:?}");
-    let partial = DataParallelConfig::load_binary(br#"{"dim": 2}"#).expect("missing fields have defaults");
+    let partial =
+        DataParallelConfig::load_binary(br#"{"dim": 2}"#).expect("missing fields have defaults");
     assert_eq!(partial, DataParallelConfig::new().with_dim(2));
 }

@@ -21,7 +21,10 @@ fn masks(model: &DataParallel<Dropping>, replicas: usize) -> Vec<Vec<bool>> {
     let batch = Tensor::cat(vec![shard; replicas], 0);
     model
         .forward(batch, |replica: &Dropping, x| {
-            let kept = values(&replica.forward(x)).iter().map(|&x| x != 0.0).collect();
+            let kept = values(&replica.forward(x))
+                .iter()
+                .map(|&x| x != 0.0)
+                .collect();
             PerReplica(vec![kept])
         })
         .expect("forward works")
@@ -37,8 +40,14 @@ fn masks_differ_between_replicas_and_between_steps() {
     seen.extend(masks(&model, 4));
     for (index, mask) in seen.iter().enumerate() {
         let kept = mask.iter().filter(|&&kept| kept).count();
-        assert!((8..=56).contains(&kept), "{kept} of 64 kept with probability 0.5");
-        assert!(!seen[..index].contains(mask), "mask {index} is one of those before");
+        assert!(
+            (8..=56).contains(&kept),
+            "{kept} of 64 kept with probability 0.5"
+        );
+        assert!(
+            !seen[..index].contains(mask),
+            "mask {index} is one of those before"
+        );
     }
 }
 
@@ -53,7 +62,9 @@ fn run(seed: u64, train_step: bool) -> (Vec<Vec<f32>>, Vec<Bits>, Bits) {
         let x = tensor([10, 3], step, &device());
         let (loss, grads) = if train_step {
             model
-                .train_step(x, |replica: &Dropping, x| replica.forward(x).powf_scalar(2.0).mean())
+                .train_step(x, |replica: &Dropping, x| {
+                    replica.forward(x).powf_scalar(2.0).mean()
+                })
                 .expect("the step works")
         } else {
             let output = model
@@ -76,7 +87,11 @@ fn the_same_seed_repeats_a_run_bit_for_bit() {
     for train_step in [true, false] {
         let first = run(42, train_step);
         for attempt in 0..10 {
-            assert_eq!(first, run(42, train_step), "attempt {attempt}, train_step {train_step}");
+            assert_eq!(
+                first,
+                run(42, train_step),
+                "attempt {attempt}, train_step {train_step}"
+            );
         }
         assert_ne!(first, run(43, train_step), "another seed is another run");
     }
@@ -144,7 +159,8 @@ fn a_frozen_dropout_drops_nothing_on_any_replica() {
 fn freezing_through_the_wrapper_reaches_existing_replicas() {
     let _random = random_numbers();
     let model = wrapped(3);
-    let all_kept = |model: &DataParallel<Dropping>| masks(model, 3).concat().iter().all(|&kept| kept);
+    let all_kept =
+        |model: &DataParallel<Dropping>| masks(model, 3).concat().iter().all(|&kept| kept);
     assert!(!all_kept(&model));
     let model = model.freeze();
     assert!(all_kept(&model));
@@ -162,10 +178,13 @@ fn noisy(order: RandomOrder) -> Vec<f32> {
         .expect("it wraps");
     model.seed_all(3);
     let output = model
-        .forward(tensor([10, 3], 1, &device()), |replica: &Mlp, x: Tensor<2>| {
-            let noise = Tensor::random(x.dims(), Distribution::Default, &x.device());
-            replica.forward(x + noise)
-        })
+        .forward(
+            tensor([10, 3], 1, &device()),
+            |replica: &Mlp, x: Tensor<2>| {
+                let noise = Tensor::random(x.dims(), Distribution::Default, &x.device());
+                replica.forward(x + noise)
+            },
+        )
         .expect("forward works");
     values(&output)
 }

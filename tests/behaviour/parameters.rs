@@ -7,17 +7,23 @@ use burn::tensor::{Bool, Device, Int, Tensor};
 use burn_dp::{DataParallel, DeviceIds, PerReplica};
 
 use crate::compare::{
-    Values, assert_close, assert_values_close, bits, bool_values, gradients, int_values, parameters, values,
+    Values, assert_close, assert_values_close, bits, bool_values, gradients, int_values,
+    parameters, values,
 };
 use crate::equivalence::{RATE, TOLERANCE, Task, adam, sgd};
 use crate::models::{
-    ConvNet, Embedded, Masked, Mlp, Nested, Normed, TwoFields, UsedTwice, device, filled, ints, linear,
-    random_numbers, tensor,
+    ConvNet, Embedded, Masked, Mlp, Nested, Normed, TwoFields, UsedTwice, device, filled, ints,
+    linear, random_numbers, tensor,
 };
 
 fn batches(rows: usize, width: usize, steps: usize) -> Vec<(Tensor<2>, Tensor<2>)> {
     (0..steps)
-        .map(|step| (tensor([rows, 3], step, &device()), tensor([rows, width], step + 50, &device())))
+        .map(|step| {
+            (
+                tensor([rows, 3], step, &device()),
+                tensor([rows, width], step + 50, &device()),
+            )
+        })
         .collect()
 }
 
@@ -31,7 +37,10 @@ impl ModuleMapper for Flip {
     fn map_int<const D: usize>(&mut self, param: Param<Tensor<D, Int>>) -> Param<Tensor<D, Int>> {
         param.map(|value| value.mul_scalar(-1).add_scalar(2))
     }
-    fn map_bool<const D: usize>(&mut self, param: Param<Tensor<D, Bool>>) -> Param<Tensor<D, Bool>> {
+    fn map_bool<const D: usize>(
+        &mut self,
+        param: Param<Tensor<D, Bool>>,
+    ) -> Param<Tensor<D, Bool>> {
         param.map(|value| value.bool_not())
     }
 }
@@ -41,16 +50,28 @@ impl ModuleMapper for Flip {
 fn int_and_bool_parameters_follow_the_primary() {
     let seen = |model: &DataParallel<Masked>| {
         model
-            .forward(tensor([6, 3], 1, &device()), |replica: &Masked, _: Tensor<2>| {
-                PerReplica(vec![(int_values(&replica.columns.val()), bool_values(&replica.keep.val()))])
-            })
+            .forward(
+                tensor([6, 3], 1, &device()),
+                |replica: &Masked, _: Tensor<2>| {
+                    PerReplica(vec![(
+                        int_values(&replica.columns.val()),
+                        bool_values(&replica.keep.val()),
+                    )])
+                },
+            )
             .expect("forward works")
             .0
     };
     let model = wrap(Masked::new(&device()), 3);
-    assert_eq!(seen(&model), vec![(vec![2, 1, 0], vec![true, false, true]); 3]);
+    assert_eq!(
+        seen(&model),
+        vec![(vec![2, 1, 0], vec![true, false, true]); 3]
+    );
     let model = model.map(&mut Flip);
-    assert_eq!(seen(&model), vec![(vec![0, 1, 2], vec![false, true, false]); 3]);
+    assert_eq!(
+        seen(&model),
+        vec![(vec![0, 1, 2], vec![false, true, false]); 3]
+    );
 }
 
 #[test]
@@ -96,7 +117,10 @@ fn a_frozen_part_gets_no_gradient_and_stays() {
         }
         let before = parameters(&task.model);
         for path in ["first.weight", "first.bias"] {
-            assert_eq!(bare.parameters[path], before[path], "{what}: {path} has moved");
+            assert_eq!(
+                bare.parameters[path], before[path],
+                "{what}: {path} has moved"
+            );
         }
     }
 }
@@ -115,18 +139,31 @@ fn freezing_and_thawing_through_the_wrapper_equals_bare() {
         if step % 3 == 2 {
             (bare, model) = (bare.unfreeze_group(group()), model.unfreeze_group(group()));
         }
-        let loss = |model: &Mlp, x: Tensor<2>, y: Tensor<2>| (model.forward(x) - y).powf_scalar(2.0).mean();
-        let expected = GradientsParams::from_grads(loss(&bare, x.clone(), y.clone()).backward(), &bare);
+        let loss = |model: &Mlp, x: Tensor<2>, y: Tensor<2>| {
+            (model.forward(x) - y).powf_scalar(2.0).mean()
+        };
+        let expected =
+            GradientsParams::from_grads(loss(&bare, x.clone(), y.clone()).backward(), &bare);
         let (_, grads) = model
             .train_step((x, y), move |replica: &Mlp, (x, y)| loss(replica, x, y))
             .expect("the step works");
         let what = format!("step {step}");
-        assert_close(&what, &gradients(&model, &grads), &gradients(&bare, &expected), TOLERANCE);
+        assert_close(
+            &what,
+            &gradients(&model, &grads),
+            &gradients(&bare, &expected),
+            TOLERANCE,
+        );
         assert_eq!(grads.len(), if step % 3 == 1 { 2 } else { 4 }, "{what}");
         bare = bare_optim.step(RATE, bare, expected);
         model = optim.step(RATE, model, grads);
     }
-    assert_close("parameters", &parameters(&model), &parameters(&bare), TOLERANCE);
+    assert_close(
+        "parameters",
+        &parameters(&model),
+        &parameters(&bare),
+        TOLERANCE,
+    );
 }
 
 #[test]
@@ -209,8 +246,14 @@ fn assert_all_change<M: Module + 'static>(
             if path.contains("running") || path == "columns" || path == "keep" {
                 continue;
             }
-            let same = before.iter().zip(&after[&path]).all(|(before, after)| before == after);
-            assert!(!same, "{what}: {path} did not change, train_step {train_step}");
+            let same = before
+                .iter()
+                .zip(&after[&path])
+                .all(|(before, after)| before == after);
+            assert!(
+                !same,
+                "{what}: {path} did not change, train_step {train_step}"
+            );
         }
     }
 }
@@ -234,13 +277,28 @@ fn every_trainable_parameter_changes_after_one_step() {
         }
     }
     let x = || tensor([9, 3], 1, &device());
-    assert_all_change("MLP", Mlp::new(&device()), |model, step| run(model, step, x(), Mlp::forward));
-    assert_all_change("nested", Nested::new(&device()), |model, step| run(model, step, x(), Nested::forward));
-    assert_all_change("norm", Normed::new(&device()), |model, step| run(model, step, x(), Normed::forward));
-    assert_all_change("masked", Masked::new(&device()), |model, step| run(model, step, x(), Masked::forward));
-    assert_all_change("tied", UsedTwice::new(&device()), |model, step| run(model, step, x(), UsedTwice::forward));
+    assert_all_change("MLP", Mlp::new(&device()), |model, step| {
+        run(model, step, x(), Mlp::forward)
+    });
+    assert_all_change("nested", Nested::new(&device()), |model, step| {
+        run(model, step, x(), Nested::forward)
+    });
+    assert_all_change("norm", Normed::new(&device()), |model, step| {
+        run(model, step, x(), Normed::forward)
+    });
+    assert_all_change("masked", Masked::new(&device()), |model, step| {
+        run(model, step, x(), Masked::forward)
+    });
+    assert_all_change("tied", UsedTwice::new(&device()), |model, step| {
+        run(model, step, x(), UsedTwice::forward)
+    });
     assert_all_change("conv net", ConvNet::new(&device()), |model, step| {
-        run(model, step, tensor([9, 1, 4, 4], 1, &device()), ConvNet::forward)
+        run(
+            model,
+            step,
+            tensor([9, 1, 4, 4], 1, &device()),
+            ConvNet::forward,
+        )
     });
     assert_all_change("embedding", Embedded::new(&device()), |model, step| {
         run(model, step, ints([9, 4], 6, &device()), Embedded::forward)
@@ -267,16 +325,29 @@ fn parameters_that_only_some_shards_use_get_the_right_sum() {
         .map(|shard| loss(&model, shard.clone()) * (shard.dims()[0] as f64 / 5.0))
         .reduce(|sum, part| sum + part)
         .expect("there are shards");
-    let expected = gradients(&model, &GradientsParams::from_grads(bare.clone().backward(), &model));
+    let expected = gradients(
+        &model,
+        &GradientsParams::from_grads(bare.clone().backward(), &model),
+    );
     assert_eq!(expected.len(), 4, "both layers are used");
 
     let wrapped = wrap(model, 3);
     let (found, grads) = wrapped.train_step(x.clone(), loss).expect("the step works");
     assert_values_close("loss", &values(&found), &values(&bare), TOLERANCE);
-    assert_close("train_step", &gradients(&wrapped, &grads), &expected, TOLERANCE);
+    assert_close(
+        "train_step",
+        &gradients(&wrapped, &grads),
+        &expected,
+        TOLERANCE,
+    );
     let output = wrapped.forward(x, forward).expect("forward works");
     let grads = GradientsParams::from_grads(output.powf_scalar(2.0).mean().backward(), &wrapped);
-    assert_close("forward", &gradients(&wrapped, &grads), &expected, TOLERANCE);
+    assert_close(
+        "forward",
+        &gradients(&wrapped, &grads),
+        &expected,
+        TOLERANCE,
+    );
 }
 
 /// Base weights stay, adapters train, as on one device; attached before wrapping or through the wrapper.
@@ -290,7 +361,12 @@ fn adapters_equal_bare() {
         batches: batches(7, 2, 4),
     };
     let bare = task.bare(sgd());
-    assert_eq!(bare.gradients[0].len(), 4, "two factors for each of two weights: {:?}", bare.gradients[0].keys());
+    assert_eq!(
+        bare.gradients[0].len(),
+        4,
+        "two factors for each of two weights: {:?}",
+        bare.gradients[0].keys()
+    );
     for replicas in [1, 2, 3] {
         task.assert_equals_bare("adapters", replicas, sgd, &bare);
     }
@@ -298,11 +374,17 @@ fn adapters_equal_bare() {
     let late = wrap(Mlp::new(&device()), 3);
     let x = tensor([7, 3], 1, &device());
     let loss = |model: &Mlp, x: Tensor<2>| model.forward(x).powf_scalar(2.0).mean();
-    late.train_step(x.clone(), loss).expect("a step before, so that replicas exist");
+    late.train_step(x.clone(), loss)
+        .expect("a step before, so that replicas exist");
     let late = late.apply_lora(Lora::new(2, 4.0));
     let (_, grads) = late.train_step(x.clone(), loss).expect("the step works");
     let expected = GradientsParams::from_grads(loss(late.module(), x).backward(), late.module());
-    assert_close("adapters through the wrapper", &gradients(&late, &grads), &gradients(&late, &expected), TOLERANCE);
+    assert_close(
+        "adapters through the wrapper",
+        &gradients(&late, &grads),
+        &gradients(&late, &expected),
+        TOLERANCE,
+    );
 
     // Merged again: adapters are gone, outputs stay.
     let x = tensor([7, 3], 2, &device());
@@ -321,9 +403,10 @@ fn lazily_drawn_parameters_are_the_same_on_every_replica() {
     let lazy = burn::nn::LinearConfig::new(3, 4).init(&device());
     let model = wrap(lazy, 4);
     let weights = model
-        .forward(tensor([8, 3], 1, &device()), |replica: &Linear, _: Tensor<2>| {
-            PerReplica(vec![values(&replica.weight.val())])
-        })
+        .forward(
+            tensor([8, 3], 1, &device()),
+            |replica: &Linear, _: Tensor<2>| PerReplica(vec![values(&replica.weight.val())]),
+        )
         .expect("forward works")
         .0;
     assert_eq!(weights.len(), 4);
@@ -346,14 +429,19 @@ fn replicas_follow_every_kind_of_change() {
     let x = tensor([6, 3], 1, &device());
     let check = |what: &str, model: DataParallel<Mlp>| -> DataParallel<Mlp> {
         let seen = model
-            .forward(x.clone(), |replica: &Mlp, _: Tensor<2>| PerReplica(vec![parameters(replica)]))
+            .forward(x.clone(), |replica: &Mlp, _: Tensor<2>| {
+                PerReplica(vec![parameters(replica)])
+            })
             .expect("forward works")
             .0;
         let expected: Vec<Values> = vec![parameters(model.module()); 3];
         assert_eq!(seen, expected, "{what}");
         let seen = model
             .train_step(x.clone(), |replica: &Mlp, x| {
-                (replica.forward(x).mean(), PerReplica(vec![parameters(replica)]))
+                (
+                    replica.forward(x).mean(),
+                    PerReplica(vec![parameters(replica)]),
+                )
             })
             .expect("the step works")
             .0
@@ -363,7 +451,10 @@ fn replicas_follow_every_kind_of_change() {
     };
     let model = check("new", wrap(Mlp::new(&device()), 3));
     let model = check("map", model.map(&mut Add(1.0)));
-    let model = check("map_module", model.map_module(|module| module.map(&mut Add(2.0))));
+    let model = check(
+        "map_module",
+        model.map_module(|module| module.map(&mut Add(2.0))),
+    );
     let model = check("fork", model.fork(&device()));
     let model = check("no_grad and back", model.no_grad().set_require_grad(true));
     let record = Mlp::new(&device()).map(&mut Add(3.0)).into_record();
@@ -383,12 +474,22 @@ fn a_model_moved_with_to_device_learns_or_is_told() {
     for replicas in [1, 3] {
         let before_wrapping = DataParallel::new(bare.clone(), DeviceIds::repeat(0, replicas));
         let after_wrapping = wrap(Mlp::new(&device()), replicas).to_device(&Device::flex());
-        for (what, model) in [("before", before_wrapping.expect("it wraps")), ("after", after_wrapping)] {
-            let what = format!("moved {what} wrapping, {replicas} replicas, Burn leaves it a leaf: {leaf}");
-            let result = model.train_step(tensor([6, 3], 1, &device()), |replica: &Mlp, x| replica.forward(x).mean());
+        for (what, model) in [
+            ("before", before_wrapping.expect("it wraps")),
+            ("after", after_wrapping),
+        ] {
+            let what = format!(
+                "moved {what} wrapping, {replicas} replicas, Burn leaves it a leaf: {leaf}"
+            );
+            let result = model.train_step(tensor([6, 3], 1, &device()), |replica: &Mlp, x| {
+                replica.forward(x).mean()
+            });
             match result {
                 Ok((_, grads)) => assert_eq!(grads.len(), 4, "{what}: it runs and learns nothing"),
-                Err(error) => assert!(error.to_string().contains("fork"), "{what}: no word on the remedy: {error}"),
+                Err(error) => assert!(
+                    error.to_string().contains("fork"),
+                    "{what}: no word on the remedy: {error}"
+                ),
             }
         }
     }

@@ -14,7 +14,12 @@ fn wrap<M: Module>(model: M, replicas: usize) -> DataParallel<M> {
 }
 
 fn bytes<M: Module>(model: &M) -> Vec<u8> {
-    model.clone().into_record().into_bytes().expect("it serializes").to_vec()
+    model
+        .clone()
+        .into_record()
+        .into_bytes()
+        .expect("it serializes")
+        .to_vec()
 }
 
 fn steps(
@@ -38,7 +43,10 @@ fn paths_have_no_prefix() {
     let bare = Nested::new(&device());
     let model = wrap(bare.clone(), 3);
     let (found, expected) = (parameters(&model), parameters(&bare));
-    assert_eq!(found.keys().collect::<Vec<_>>(), expected.keys().collect::<Vec<_>>());
+    assert_eq!(
+        found.keys().collect::<Vec<_>>(),
+        expected.keys().collect::<Vec<_>>()
+    );
     assert!(found.contains_key("layers.0.weight"), "{:?}", found.keys());
 }
 
@@ -46,7 +54,10 @@ fn paths_have_no_prefix() {
 fn records_are_byte_equal_to_those_of_the_bare_model() {
     fn check<M: Module>(what: &str, bare: M) {
         let folder = tempfile::tempdir().expect("a temporary folder");
-        let (bare_path, path) = (folder.path().join("bare.bpk"), folder.path().join("wrapped.bpk"));
+        let (bare_path, path) = (
+            folder.path().join("bare.bpk"),
+            folder.path().join("wrapped.bpk"),
+        );
         let model = wrap(bare.clone(), 3);
         assert_eq!(bytes(&bare), bytes(&model), "{what}: in memory");
         bare.save_file(&bare_path).expect("it saves");
@@ -69,16 +80,22 @@ fn wrapped_to_bare_to_wrapped_keeps_every_byte() {
     let source = Nested::new(&device());
     let model = wrap(source, 3);
     let (_, grads) = model
-        .train_step(tensor([7, 3], 1, &device()), |replica: &Nested, x| replica.forward(x).mean())
+        .train_step(tensor([7, 3], 1, &device()), |replica: &Nested, x| {
+            replica.forward(x).mean()
+        })
         .expect("the step works");
     let trained = adam().step(RATE, model, grads);
     let expected = bytes(&trained);
     trained.save_file(&path).expect("it saves");
 
-    let bare = Nested::new(&device()).try_load_file(&path).expect("a bare model loads it");
+    let bare = Nested::new(&device())
+        .try_load_file(&path)
+        .expect("a bare model loads it");
     assert_eq!(expected, bytes(&bare));
     bare.save_file(&path).expect("it saves");
-    let again = wrap(Nested::new(&device()), 2).try_load_file(&path).expect("a wrapped model loads it");
+    let again = wrap(Nested::new(&device()), 2)
+        .try_load_file(&path)
+        .expect("a wrapped model loads it");
     assert_eq!(expected, bytes(&again));
 }
 
@@ -143,7 +160,11 @@ fn resume(before: usize, after: usize) -> (DataParallel<Normed>, DataParallel<No
     let start = Normed::new(&device());
     // Frozen statistics: they follow the primary's shard, which depends on the number of replicas by design.
     let start = Normed {
-        norm: start.norm.clone().freeze().unfreeze_group(burn::module::ParamGroup::from_paths(vec!["gamma", "beta"])),
+        norm: start
+            .norm
+            .clone()
+            .freeze()
+            .unfreeze_group(burn::module::ParamGroup::from_paths(vec!["gamma", "beta"])),
         ..start
     };
     let mut optim = adam();
@@ -168,7 +189,12 @@ fn a_run_resumes_with_another_number_of_replicas() {
     for (before, after) in [(3, 1), (1, 4), (2, 3)] {
         let (resumed, unbroken) = resume(before, after);
         let what = format!("{before}, then {after} replicas");
-        assert_close(&what, &parameters(&resumed), &parameters(&unbroken), TOLERANCE);
+        assert_close(
+            &what,
+            &parameters(&resumed),
+            &parameters(&unbroken),
+            TOLERANCE,
+        );
     }
 }
 

@@ -5,8 +5,8 @@ use std::fmt::Debug;
 
 use burn::tensor::{Bool, Device, Int, Tensor, TensorData};
 use burn_dp::{
-    BatchInspector, DataParallel, DataParallelConfig, DataParallelError, DeviceIds, Gather, GatherPlan, Mean,
-    PerReplica, Rows, Scatter, Shards, Sum, balanced_sizes,
+    BatchInspector, DataParallel, DataParallelConfig, DataParallelError, DeviceIds, Gather,
+    GatherPlan, Mean, PerReplica, Rows, Scatter, Shards, Sum, balanced_sizes,
 };
 use proptest::prelude::*;
 
@@ -50,12 +50,20 @@ impl<T: Shown> Shown for Box<T> {
 }
 impl<K: Debug + Ord, T: Shown> Shown for BTreeMap<K, T> {
     fn shown(&self) -> String {
-        format!("map {:?}", self.iter().map(|(k, v)| (k, v.shown())).collect::<Vec<_>>())
+        format!(
+            "map {:?}",
+            self.iter().map(|(k, v)| (k, v.shown())).collect::<Vec<_>>()
+        )
     }
 }
 impl<K: Debug + Ord, T: Shown> Shown for HashMap<K, T> {
     fn shown(&self) -> String {
-        format!("map {:?}", self.iter().map(|(k, v)| (k, v.shown())).collect::<BTreeMap<_, _>>())
+        format!(
+            "map {:?}",
+            self.iter()
+                .map(|(k, v)| (k, v.shown()))
+                .collect::<BTreeMap<_, _>>()
+        )
     }
 }
 impl<T: Debug> Shown for Rows<T> {
@@ -101,7 +109,9 @@ fn assert_returns<T: Scatter + Gather + Clone + Shown + Send + 'static>(dim: usi
             .with_dim(dim)
             .init_on(Mlp::new(&device()), DeviceIds::repeat(0, replicas))
             .expect("it wraps");
-        let output = model.forward(value.clone(), |_: &Mlp, shard: T| shard).expect("forward works");
+        let output = model
+            .forward(value.clone(), |_: &Mlp, shard: T| shard)
+            .expect("forward works");
         assert_eq!(output.shown(), expected, "on {replicas}");
     }
 }
@@ -129,13 +139,30 @@ fn tensors_of_every_rank_and_kind_return() {
 #[test]
 fn tuples_to_six_return() {
     let device = device();
-    let (a, b, c) = (tensor([5, 2], 1, &device), ints([5], 9, &device), bools([5, 1, 2], &device));
+    let (a, b, c) = (
+        tensor([5, 2], 1, &device),
+        ints([5], 9, &device),
+        bools([5, 1, 2], &device),
+    );
     assert_returns(0, (a.clone(),));
     assert_returns(0, (a.clone(), b.clone()));
     assert_returns(0, (a.clone(), b.clone(), c.clone()));
     assert_returns(0, (a.clone(), b.clone(), c.clone(), 7usize));
-    assert_returns(0, (a.clone(), b.clone(), c.clone(), 7usize, Some(b.clone())));
-    assert_returns(0, (a.clone(), (b.clone(), (c, ())), 1.5f32, Some(a), vec![b], Rows(vec!["v", "w", "x", "y", "z"])));
+    assert_returns(
+        0,
+        (a.clone(), b.clone(), c.clone(), 7usize, Some(b.clone())),
+    );
+    assert_returns(
+        0,
+        (
+            a.clone(),
+            (b.clone(), (c, ())),
+            1.5f32,
+            Some(a),
+            vec![b],
+            Rows(vec!["v", "w", "x", "y", "z"]),
+        ),
+    );
 }
 
 #[test]
@@ -159,14 +186,23 @@ fn containers_and_plain_values_return() {
 #[test]
 fn a_vec_is_split_element_by_element_and_rows_as_a_list() {
     let model = DataParallel::new(Mlp::new(&device()), DeviceIds::repeat(0, 2)).expect("it wraps");
-    let batch = (vec![tensor([3, 1], 1, &device()); 4], Rows(vec!["a", "b", "c"]));
+    let batch = (
+        vec![tensor([3, 1], 1, &device()); 4],
+        Rows(vec!["a", "b", "c"]),
+    );
     let seen = model
-        .forward(batch, |_: &Mlp, (list, rows): (Vec<Tensor<2>>, Rows<&'static str>)| {
-            let dims: Vec<_> = list.iter().map(|x| x.dims()[0]).collect();
-            PerReplica(vec![(dims, rows.0)])
-        })
+        .forward(
+            batch,
+            |_: &Mlp, (list, rows): (Vec<Tensor<2>>, Rows<&'static str>)| {
+                let dims: Vec<_> = list.iter().map(|x| x.dims()[0]).collect();
+                PerReplica(vec![(dims, rows.0)])
+            },
+        )
         .expect("forward works");
-    assert_eq!(seen.0, [(vec![2; 4], vec!["a", "b"]), (vec![1; 4], vec!["c"])]);
+    assert_eq!(
+        seen.0,
+        [(vec![2; 4], vec!["a", "b"]), (vec![1; 4], vec!["c"])]
+    );
 }
 
 /// Needs neither `Scatter` nor `Gather`.
@@ -265,7 +301,12 @@ fn a_derived_struct_does_with_each_field_what_its_attribute_says() {
 }
 
 #[derive(Scatter, Gather, Clone)]
-struct Pair<T, U>(T, #[scatter(dim = 1)] #[gather(dim = 1)] U);
+struct Pair<T, U>(
+    T,
+    #[scatter(dim = 1)]
+    #[gather(dim = 1)]
+    U,
+);
 
 #[rustfmt::skip] // a where clause without a comma at its end
 #[derive(Scatter, Gather, Clone)]
@@ -296,7 +337,11 @@ struct Deep<T> {
 
 impl<T: Shown> Shown for Deep<T> {
     fn shown(&self) -> String {
-        let list: Vec<_> = self.list.iter().map(|pair| (pair.0.shown(), pair.1.shown())).collect();
+        let list: Vec<_> = self
+            .list
+            .iter()
+            .map(|pair| (pair.0.shown(), pair.1.shown()))
+            .collect();
         let map: Vec<_> = self
             .map
             .iter()
@@ -315,7 +360,12 @@ fn generic_tuple_unit_and_nested_structs_return() {
     let deep = Deep {
         list: vec![Pair(ints([4], 9, &device), tensor([2, 4], 1, &device)); 2],
         map: BTreeMap::from([
-            ("a".to_string(), Some(Ranked { x: tensor([4, 2, 1], 2, &device) })),
+            (
+                "a".to_string(),
+                Some(Ranked {
+                    x: tensor([4, 2, 1], 2, &device),
+                }),
+            ),
             ("b".to_string(), None),
         ]),
         nothing: Nothing,
@@ -326,7 +376,8 @@ fn generic_tuple_unit_and_nested_structs_return() {
     };
     let expected = deep.shown();
     for replicas in [1, 2, 4] {
-        let model = DataParallel::new(Mlp::new(&device), DeviceIds::repeat(0, replicas)).expect("it wraps");
+        let model =
+            DataParallel::new(Mlp::new(&device), DeviceIds::repeat(0, replicas)).expect("it wraps");
         let output = model
             .forward(deep.clone(), |_: &Mlp, shard: Deep<Tensor<1, Int>>| shard)
             .expect("forward works");
@@ -373,7 +424,9 @@ fn errors_name_the_field_by_its_path() {
         .map(|_| ())
         .expect_err("widths 2 and 1");
     match error {
-        DataParallelError::GatherShapes { path, dim, replica, .. } => {
+        DataParallelError::GatherShapes {
+            path, dim, replica, ..
+        } => {
             assert_eq!((path.as_str(), dim, replica), ("0.0", 0, 1));
         }
         other => panic!("another error: {other}"),
@@ -391,7 +444,13 @@ fn outputs_of_different_structure_are_errors() {
         other => panic!("{what}: another result: {other:?}"),
     };
     let large = |x: &Tensor<2>| x.dims()[0] == 2;
-    let list = model.forward(x(), move |_: &Mlp, x: Tensor<2>| if large(&x) { vec![x.clone(), x] } else { vec![x] });
+    let list = model.forward(x(), move |_: &Mlp, x: Tensor<2>| {
+        if large(&x) {
+            vec![x.clone(), x]
+        } else {
+            vec![x]
+        }
+    });
     is_mismatch("a shorter Vec", list.map(|_| ()));
     let option = model.forward(x(), move |_: &Mlp, x: Tensor<2>| large(&x).then_some(x));
     is_mismatch("Some and None", option.map(|_| ()));
@@ -521,8 +580,16 @@ impl Shown for Tree {
 
 fn tree(rows: usize) -> impl Strategy<Value = Tree> {
     let leaf = prop_oneof![
-        (1usize..4, 0usize..99).prop_map(move |(width, seed)| Tree::Float(tensor([rows, width], seed, &Device::flex()))),
-        (0usize..99).prop_map(move |seed| Tree::Wide(tensor([rows, 2, 1, 3], seed, &Device::flex()))),
+        (1usize..4, 0usize..99).prop_map(move |(width, seed)| Tree::Float(tensor(
+            [rows, width],
+            seed,
+            &Device::flex()
+        ))),
+        (0usize..99).prop_map(move |seed| Tree::Wide(tensor(
+            [rows, 2, 1, 3],
+            seed,
+            &Device::flex()
+        ))),
         (1i64..99).prop_map(move |below| Tree::Int(ints([rows], below, &Device::flex()))),
         (1usize..4).prop_map(move |width| Tree::Bool(bools([rows, width, 2], &Device::flex()))),
         Just(Tree::Rows(Rows((0..rows).collect()))),
@@ -532,7 +599,9 @@ fn tree(rows: usize) -> impl Strategy<Value = Tree> {
     leaf.prop_recursive(4, 16, 4, |inner| {
         prop_oneof![
             prop::collection::vec(inner.clone(), 0..4).prop_map(Tree::List),
-            inner.clone().prop_map(|tree| Tree::Maybe(Some(Box::new(tree)))),
+            inner
+                .clone()
+                .prop_map(|tree| Tree::Maybe(Some(Box::new(tree)))),
             prop::collection::btree_map("[a-c]", inner.clone(), 0..3).prop_map(Tree::Map),
             (inner.clone(), inner).prop_map(|pair| Tree::Pair(Box::new(pair))),
         ]

@@ -26,7 +26,10 @@ fn loss(replica: &Mlp, x: Tensor<2>) -> Tensor<1> {
 #[test]
 fn closures_may_capture_shared_state() {
     let model = wrapped(4);
-    let (calls, rows) = (Arc::new(AtomicUsize::new(0)), Arc::new(Mutex::new(Vec::new())));
+    let (calls, rows) = (
+        Arc::new(AtomicUsize::new(0)),
+        Arc::new(Mutex::new(Vec::new())),
+    );
     let (calls_in, rows_in) = (calls.clone(), rows.clone());
     model
         .forward(tensor([10, 3], 1, &device()), move |replica: &Mlp, x| {
@@ -36,7 +39,9 @@ fn closures_may_capture_shared_state() {
         })
         .expect("forward works");
     assert_eq!(calls.load(Ordering::SeqCst), 4);
-    let rows = Arc::try_unwrap(rows).expect("nothing of the closure is left").into_inner();
+    let rows = Arc::try_unwrap(rows)
+        .expect("nothing of the closure is left")
+        .into_inner();
     let mut rows = rows.expect("no panic here");
     rows.sort_unstable();
     assert_eq!(rows, [2, 2, 3, 3]);
@@ -81,7 +86,9 @@ fn replicas_run_side_by_side() {
             .forward(tensor([3, 3], 1, &device().inner()), waits.clone())
             .expect("forward works");
         model
-            .train_step(tensor([3, 3], 1, &device()), move |replica: &Mlp, x| waits(replica, x).mean())
+            .train_step(tensor([3, 3], 1, &device()), move |replica: &Mlp, x| {
+                waits(replica, x).mean()
+            })
             .expect("the step works");
     });
 }
@@ -115,13 +122,19 @@ fn a_wrapper_is_used_from_several_threads_at_once() {
                         };
                         let found = gradients(&*model, &grads);
                         if round % 2 == 0 {
-                            assert_eq!(*expected, (values(&value), bits(&found)), "thread {seed}, round {round}");
+                            assert_eq!(
+                                *expected,
+                                (values(&value), bits(&found)),
+                                "thread {seed}, round {round}"
+                            );
                         } else {
                             let floats = |bits: &u32| f32::from_bits(*bits);
                             let expected = expected
                                 .1
                                 .iter()
-                                .map(|(path, bits)| (path.clone(), bits.iter().map(floats).collect()))
+                                .map(|(path, bits)| {
+                                    (path.clone(), bits.iter().map(floats).collect())
+                                })
                                 .collect();
                             assert_close("forward", &found, &expected, TOLERANCE);
                         }
@@ -137,14 +150,17 @@ fn a_wrapper_is_used_from_several_threads_at_once() {
 fn turns_of_several_threads_do_not_block_each_other() {
     within(60, || {
         let _random = random_numbers();
-        let model = DataParallel::new(Dropping::new(&device()), DeviceIds::repeat(0, 3)).expect("it wraps");
+        let model =
+            DataParallel::new(Dropping::new(&device()), DeviceIds::repeat(0, 3)).expect("it wraps");
         std::thread::scope(|scope| {
             for _ in 0..4 {
                 let model = &model;
                 scope.spawn(move || {
                     for _ in 0..50 {
                         model
-                            .forward(tensor([6, 3], 1, &device()), |replica: &Dropping, x| replica.forward(x))
+                            .forward(tensor([6, 3], 1, &device()), |replica: &Dropping, x| {
+                                replica.forward(x)
+                            })
                             .expect("forward works");
                     }
                 });
@@ -175,8 +191,12 @@ fn a_clone_trains_apart_from_the_original() {
     let before = bits(&parameters(&untouched));
     let (mut optim_a, mut optim_b) = (adam(), adam());
     for step in 0..4 {
-        let (_, grads) = a.train_step(tensor([7, 3], step, &device()), loss).expect("the step works");
-        let (_, other) = b.train_step(tensor([7, 3], step + 10, &device()), loss).expect("the step works");
+        let (_, grads) = a
+            .train_step(tensor([7, 3], step, &device()), loss)
+            .expect("the step works");
+        let (_, other) = b
+            .train_step(tensor([7, 3], step + 10, &device()), loss)
+            .expect("the step works");
         a = optim_a.step(RATE, a, grads);
         b = optim_b.step(RATE, b, other);
     }
@@ -184,7 +204,9 @@ fn a_clone_trains_apart_from_the_original() {
     assert_eq!(bits(&parameters(&b)), alone_b);
     assert_eq!(bits(&parameters(&untouched)), before);
     let output = untouched
-        .forward(tensor([7, 3], 1, &device()), |replica: &Mlp, x| replica.forward(x))
+        .forward(tensor([7, 3], 1, &device()), |replica: &Mlp, x| {
+            replica.forward(x)
+        })
         .expect("forward works");
     let bare = untouched.module().forward(tensor([7, 3], 1, &device()));
     crate::compare::assert_values_close("the third clone", &values(&output), &values(&bare), 1e-6);
@@ -220,10 +242,14 @@ fn a_wrapper_may_be_dropped_while_others_exist() {
         let model = wrapped(3);
         let (clone, valid) = (model.clone(), burn::module::Module::valid(&model));
         drop(model);
-        clone.train_step(tensor([7, 3], 1, &device()), loss).expect("a clone works on");
+        clone
+            .train_step(tensor([7, 3], 1, &device()), loss)
+            .expect("a clone works on");
         drop(clone);
         valid
-            .forward(tensor([7, 3], 1, &device()), |replica: &Mlp, x| replica.forward(x))
+            .forward(tensor([7, 3], 1, &device()), |replica: &Mlp, x| {
+                replica.forward(x)
+            })
             .expect("the validation wrapper works on");
     });
 }
@@ -255,7 +281,9 @@ fn a_wrapper_moves_to_another_thread_and_back() {
     let mut expected_optim = sgd();
     for step in 0..4 {
         let x = tensor([7, 3], step, &device());
-        let (_, grads) = expected.train_step(x.clone(), loss).expect("the step works");
+        let (_, grads) = expected
+            .train_step(x.clone(), loss)
+            .expect("the step works");
         expected = expected_optim.step(RATE, expected, grads);
         (model, optim) = std::thread::spawn(move || {
             let (_, grads) = model.train_step(x, loss).expect("the step works");
@@ -281,7 +309,14 @@ fn threads_end_with_their_wrapper() {
     };
     for _ in 0..3 {
         let model = wrapped(32);
-        assert!(named() >= 1, "the thread of replica 31 is not there, or has another name");
+        // A thread takes its name when it starts to run.
+        model
+            .train_step(tensor([32, 3], 1, &device()), loss)
+            .expect("the step works");
+        assert!(
+            named() >= 1,
+            "the thread of replica 31 is not there, or has another name"
+        );
         drop(model);
     }
     assert_eq!(named(), 0);

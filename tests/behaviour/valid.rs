@@ -22,7 +22,10 @@ fn check<M: Module + 'static>(what: &str, model: M, forward: fn(&M, Tensor<2>) -
         let x = tensor([rows, 3], 1, &Device::flex());
         let bare = forward(&model.valid(), x.clone());
         for replicas in 1..=4 {
-            let output = wrap(model.clone(), replicas).valid().forward(x.clone(), forward).expect("forward works");
+            let output = wrap(model.clone(), replicas)
+                .valid()
+                .forward(x.clone(), forward)
+                .expect("forward works");
             assert!(!output.is_autodiff(), "{what}");
             assert_values_close(what, &values(&output), &values(&bare), 1e-6);
         }
@@ -46,10 +49,13 @@ fn parameters_and_outputs_are_without_autodiff() {
     let model = wrap(Mlp::new(&device()), 3).valid();
     assert!(!model.module().first.weight.val().is_autodiff());
     let output = model
-        .forward(tensor([6, 3], 1, &Device::flex()), |replica: &Mlp, x: Tensor<2>| {
-            assert!(!replica.first.weight.val().is_autodiff());
-            replica.forward(x)
-        })
+        .forward(
+            tensor([6, 3], 1, &Device::flex()),
+            |replica: &Mlp, x: Tensor<2>| {
+                assert!(!replica.first.weight.val().is_autodiff());
+                replica.forward(x)
+            },
+        )
         .expect("forward works");
     assert!(!output.is_autodiff() && !output.is_tracked());
 }
@@ -86,7 +92,12 @@ fn training_goes_on_beside_validation() {
             .forward(x.clone().inner(), |replica: &Mlp, x| replica.forward(x))
             .expect("forward works");
         let bare = watched.module().forward(x);
-        assert_values_close("validation follows training", &values(&output), &values(&bare), 1e-6);
+        assert_values_close(
+            "validation follows training",
+            &values(&output),
+            &values(&bare),
+            1e-6,
+        );
     }
     assert_eq!(bits(&parameters(&calm)), bits(&parameters(&watched)));
 }
@@ -99,11 +110,20 @@ fn a_validation_wrapper_trains_again() {
     let expected = gradients(&model, &expected);
 
     let valid = model.valid();
-    valid.forward(x.clone().inner(), |replica: &Mlp, x| replica.forward(x)).expect("forward works");
+    valid
+        .forward(x.clone().inner(), |replica: &Mlp, x| replica.forward(x))
+        .expect("forward works");
     let again = valid.train();
     let (_, grads) = again.train_step(x.clone(), loss).expect("it trains again");
-    assert_close("train_step", &gradients(&again, &grads), &expected, TOLERANCE);
-    let output = again.forward(x, |replica: &Mlp, x| replica.forward(x)).expect("forward works");
+    assert_close(
+        "train_step",
+        &gradients(&again, &grads),
+        &expected,
+        TOLERANCE,
+    );
+    let output = again
+        .forward(x, |replica: &Mlp, x| replica.forward(x))
+        .expect("forward works");
     let grads = GradientsParams::from_grads(output.powf_scalar(2.0).mean().backward(), &again);
     assert_close("forward", &gradients(&again, &grads), &expected, TOLERANCE);
 }

@@ -24,9 +24,11 @@ fn optimizers() -> Vec<(&'static str, ModuleOptimizer)> {
         ("SGD with momentum", sgd_momentum().init()),
         (
             "groups",
-            AdamConfig::new()
-                .init()
-                .with_group(ParamGroup::from_predicate("last"), sgd_momentum().build(), None),
+            AdamConfig::new().init().with_group(
+                ParamGroup::from_predicate("last"),
+                sgd_momentum().build(),
+                None,
+            ),
         ),
     ]
 }
@@ -88,7 +90,11 @@ fn resumed_on_any_number_of_replicas_it_equals_the_unbroken_run() {
             let resumed = broken(&optim, first, second, directory.path());
             assert_close(&what, &resumed.parameters, &unbroken.parameters, 5e-6);
             // Three steps and their mean, for each of the epochs 3 and 4.
-            assert_eq!(resumed.trace.of("train Learning Rate"), rates[8..], "{what}");
+            assert_eq!(
+                resumed.trace.of("train Learning Rate"),
+                rates[8..],
+                "{what}"
+            );
         }
     }
 }
@@ -150,6 +156,11 @@ fn running_statistics_are_resumed() {
             ..training(&optim)
         };
         let resumed = after.run(Normed::new(&device(), 50), way);
-        assert_close(&format!("{way:?}"), &resumed.parameters, &unbroken.parameters, 5e-6);
+        assert_close(
+            &format!("{way:?}"),
+            &resumed.parameters,
+            &unbroken.parameters,
+            5e-6,
+        );
     }
 }

@@ -2,9 +2,7 @@
 
 use burn::module::Module;
 use burn::train::metric::{AccuracyMetric, LossMetric};
-use burn::train::{
-    ClassificationOutput, EvaluatorBuilder, InferenceStep,
-};
+use burn::train::{ClassificationOutput, EvaluatorBuilder, InferenceStep};
 use burn_dp::{DataParallel, DeviceIds};
 
 use crate::models::{Batch, Net, device, items, loader};

@@ -41,7 +41,10 @@ fn a_replica_that_fails_is_a_panic_that_names_it() {
             ..Training::default()
         };
         let text = panic_text(|| training.run(Net::new(&device(), 1), Way::Wrapped(replicas)));
-        assert!(text.starts_with(&format!("replica {expected} on Flex")), "{text}");
+        assert!(
+            text.starts_with(&format!("replica {expected} on Flex")),
+            "{text}"
+        );
         assert!(text.ends_with(CAUSE), "{text}");
     }
 }
@@ -81,7 +84,10 @@ fn under_the_strategy_a_failing_replica_is_an_error_of_the_result() {
     };
     let outcome = training.run(Net::new(&device(), 1), Way::Strategy(2));
     let error = outcome.error.expect("there was an error").to_string();
-    assert!(error.starts_with("training worker on device 1 failed: replica 1 on Flex"), "{error}");
+    assert!(
+        error.starts_with("training worker on device 1 failed: replica 1 on Flex"),
+        "{error}"
+    );
     assert!(error.ends_with(CAUSE), "{error}");
     assert!(outcome.interrupted.is_none());
     // Nothing of the failed step is in the model, and no epoch or validation followed it.
@@ -98,7 +104,10 @@ fn a_failure_in_validation_is_an_error_of_the_result_too() {
         ..Training::default()
     };
     let text = panic_text(|| training().run(Net::new(&device(), 1), Way::Wrapped(2)));
-    assert!(text.starts_with("replica 1 on Flex") && text.ends_with(CAUSE), "{text}");
+    assert!(
+        text.starts_with("replica 1 on Flex") && text.ends_with(CAUSE),
+        "{text}"
+    );
     let outcome = training().run(Net::new(&device(), 1), Way::Strategy(2));
     let error = outcome.error.expect("there was an error").to_string();
     assert!(error.ends_with(CAUSE), "{error}");
@@ -112,7 +121,10 @@ fn ids_that_do_not_fit_are_an_error_of_the_result() {
     for (ids, expected) in [
         (DeviceIds::from([0, 7]), "7"),
         (DeviceIds::from([0, 0]), "stands at positions 0 and 1"),
-        (DeviceIds::from(Vec::<usize>::new()), "the list of device ids is empty"),
+        (
+            DeviceIds::from(Vec::<usize>::new()),
+            "the list of device ids is empty",
+        ),
         (DeviceIds::repeat(0, 0), "0 replicas were asked for"),
     ] {
         let strategy = DataParallelStrategy::new(ids);
@@ -131,16 +143,21 @@ fn a_wrapped_model_under_the_strategy_is_told_of_the_nesting() {
     let strategy = DataParallelStrategy::new(DeviceIds::repeat(0, 2));
     let (outcome, _) = Training::default().launch(model, Some(strategy.into()));
     let error = outcome.error.expect("there was an error").to_string();
-    assert!(error.contains("was called from inside a replica's closure"), "{error}");
+    assert!(
+        error.contains("was called from inside a replica's closure"),
+        "{error}"
+    );
 }
 
 #[test]
 fn an_item_that_cannot_be_read_ends_the_training_as_on_the_bare_model() {
     let training = |in_validation: bool| {
-        let unreadable = DataLoaderBuilder::new(ToBatch).batch_size(5).build(Unreadable {
-            items: items(11, 1),
-            index: 7,
-        });
+        let unreadable = DataLoaderBuilder::new(ToBatch)
+            .batch_size(5)
+            .build(Unreadable {
+                items: items(11, 1),
+                index: 7,
+            });
         let mut training = Training::default();
         if in_validation {
             training.valid = unreadable;

@@ -126,7 +126,10 @@ impl Training<'_> {
         M: InferenceStep<Input = Batch, Output = ClassificationOutput>,
     {
         let watch = Watch::default();
-        let directory = self.checkpoints.or(self.files).unwrap_or(Path::new("unused"));
+        let directory = self
+            .checkpoints
+            .or(self.files)
+            .unwrap_or(Path::new("unused"));
         let mut training = SupervisedTraining::new(directory, self.train, self.valid)
             .num_epochs(self.epochs)
             .metrics((LossMetric::new(), AccuracyMetric::new()))

@@ -13,4 +13,5 @@ mod optimize;
 mod outputs;
 mod placement;
 mod remote;
+mod replicas;
 mod watch;

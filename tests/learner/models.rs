@@ -52,11 +52,7 @@ impl ModuleMapper for Fill {
         }
         self.next += 1;
         let (seed, device) = (self.next, param.lazy_device());
-        param.map(|old| {
-            tensor(old.dims(), seed, &device)
-                .detach()
-                .require_grad()
-        })
+        param.map(|old| tensor(old.dims(), seed, &device).detach().require_grad())
     }
 }
 

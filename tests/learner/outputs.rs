@@ -32,7 +32,10 @@ fn ints<const D: usize>(tensor: &Tensor<D, Int>) -> Vec<i64> {
     tensor.to_data().iter::<i64>().collect()
 }
 
-fn classification(model: &Linear, (x, targets): (Tensor<2>, Tensor<1, Int>)) -> ClassificationOutput {
+fn classification(
+    model: &Linear,
+    (x, targets): (Tensor<2>, Tensor<1, Int>),
+) -> ClassificationOutput {
     let output = model.forward(x);
     let loss = CrossEntropyLossConfig::new()
         .init(&output.device())
@@ -46,7 +49,10 @@ fn regression(model: &Linear, (x, targets): (Tensor<2>, Tensor<2>)) -> Regressio
     RegressionOutput::new(loss, output, targets)
 }
 
-fn labels(model: &Linear, (x, targets): (Tensor<2>, Tensor<2, Int>)) -> MultiLabelClassificationOutput {
+fn labels(
+    model: &Linear,
+    (x, targets): (Tensor<2>, Tensor<2, Int>),
+) -> MultiLabelClassificationOutput {
     let output = model.forward(x);
     let loss = (output.clone() - targets.clone().float()).abs().mean();
     MultiLabelClassificationOutput::new(loss, output, targets)
@@ -55,10 +61,12 @@ fn labels(model: &Linear, (x, targets): (Tensor<2>, Tensor<2, Int>)) -> MultiLab
 fn sequence(model: &Linear, (x, targets): (Tensor<3>, Tensor<2, Int>)) -> SequenceOutput {
     let logits = model.forward(x);
     let [rows, length] = targets.dims();
-    let loss = CrossEntropyLossConfig::new().init(&logits.device()).forward(
-        logits.clone().reshape([rows * length, CLASSES]),
-        targets.clone().reshape([rows * length]),
-    );
+    let loss = CrossEntropyLossConfig::new()
+        .init(&logits.device())
+        .forward(
+            logits.clone().reshape([rows * length, CLASSES]),
+            targets.clone().reshape([rows * length]),
+        );
     let predictions = logits.clone().argmax(2).squeeze_dim::<2>(2);
     SequenceOutput::new(loss, logits, Some(predictions), targets)
 }
@@ -91,7 +99,9 @@ fn classification_output() {
         // The output is part of the graph, as the bare one is.
         let grads = |loss: Tensor<1>| {
             let grads = GradientsParams::from_grads(loss.backward(), &model);
-            grads.get::<2>(model.module().weight.id).expect("a gradient")
+            grads
+                .get::<2>(model.module().weight.id)
+                .expect("a gradient")
         };
         assert_same("gradient", &grads(found.loss), &grads(expected.loss));
     });
@@ -100,7 +110,12 @@ fn classification_output() {
 #[test]
 fn regression_output() {
     everywhere(|rows, model| {
-        let batch = || (tensor([rows, 3], 1, &device()), tensor([rows, CLASSES], 2, &device()));
+        let batch = || {
+            (
+                tensor([rows, 3], 1, &device()),
+                tensor([rows, CLASSES], 2, &device()),
+            )
+        };
         let expected = regression(model.module(), batch());
         let found = model.forward(batch(), regression).unwrap();
         assert_same("loss", &found.loss, &expected.loss);
@@ -124,7 +139,12 @@ fn multi_label_classification_output() {
 #[test]
 fn sequence_output() {
     everywhere(|rows, model| {
-        let batch = || (tensor([rows, LENGTH, 3], 1, &device()), classes([rows, LENGTH]));
+        let batch = || {
+            (
+                tensor([rows, LENGTH, 3], 1, &device()),
+                classes([rows, LENGTH]),
+            )
+        };
         let expected = sequence(model.module(), batch());
         let found = model.forward(batch(), sequence).unwrap();
         assert_same("loss", &found.loss, &expected.loss);
@@ -137,7 +157,13 @@ fn sequence_output() {
             predictions: None,
             ..sequence(model, batch)
         };
-        assert!(model.forward(batch(), without).unwrap().predictions.is_none());
+        assert!(
+            model
+                .forward(batch(), without)
+                .unwrap()
+                .predictions
+                .is_none()
+        );
     });
 }
 
@@ -148,13 +174,23 @@ fn two() -> DataParallel<Linear> {
 #[test]
 fn sequences_of_unequal_length_are_an_error_that_names_the_shapes() {
     let batch = (tensor([5, LENGTH, 3], 1, &device()), classes([5, LENGTH]));
-    let result = two().forward(batch, |model: &Linear, (x, targets): (Tensor<3>, Tensor<2, Int>)| {
-        // As a model does that cuts its shard to the longest sequence of it: the replica of two rows by one token.
-        let [rows, length] = targets.dims();
-        let kept = if rows == 2 { length - 1 } else { length };
-        sequence(model, (x.narrow(1, 0, kept), targets.narrow(1, 0, kept)))
-    });
-    let Err(DataParallelError::GatherShapes { path, dim, replica, first, other }) = result else {
+    let result = two().forward(
+        batch,
+        |model: &Linear, (x, targets): (Tensor<3>, Tensor<2, Int>)| {
+            // As a model does that cuts its shard to the longest sequence of it: the replica of two rows by one token.
+            let [rows, length] = targets.dims();
+            let kept = if rows == 2 { length - 1 } else { length };
+            sequence(model, (x.narrow(1, 0, kept), targets.narrow(1, 0, kept)))
+        },
+    );
+    let Err(DataParallelError::GatherShapes {
+        path,
+        dim,
+        replica,
+        first,
+        other,
+    }) = result
+    else {
         panic!("a GatherShapes error was expected");
     };
     assert_eq!((path.as_str(), dim, replica), ("logits", 0, 1));
@@ -164,11 +200,14 @@ fn sequences_of_unequal_length_are_an_error_that_names_the_shapes() {
 #[test]
 fn predictions_on_some_replicas_only_are_an_error() {
     let batch = (tensor([5, LENGTH, 3], 1, &device()), classes([5, LENGTH]));
-    let result = two().forward(batch, |model: &Linear, (x, targets): (Tensor<3>, Tensor<2, Int>)| {
-        let mut output = sequence(model, (x, targets));
-        output.predictions = output.predictions.filter(|shard| shard.dims()[0] == 3);
-        output
-    });
+    let result = two().forward(
+        batch,
+        |model: &Linear, (x, targets): (Tensor<3>, Tensor<2, Int>)| {
+            let mut output = sequence(model, (x, targets));
+            output.predictions = output.predictions.filter(|shard| shard.dims()[0] == 3);
+            output
+        },
+    );
     let Err(DataParallelError::GatherMismatch { path, .. }) = result else {
         panic!("a GatherMismatch error was expected");
     };
@@ -184,7 +223,12 @@ fn a_loss_of_one_value_per_row_is_concatenated() {
         output
     };
     for rows in 3..8 {
-        let batch = || (tensor([rows, 3], 1, &device()), tensor([rows, CLASSES], 2, &device()));
+        let batch = || {
+            (
+                tensor([rows, 3], 1, &device()),
+                tensor([rows, CLASSES], 2, &device()),
+            )
+        };
         let model = two();
         let expected = per_row(model.module(), batch());
         let found = model.forward(batch(), per_row).unwrap();
@@ -202,7 +246,12 @@ fn inputs_split_along_another_dim_give_the_same_output() {
     let turned = |model: &Linear, (x, targets): (Tensor<2>, Tensor<2>)| {
         regression(model, (x.transpose(), targets.transpose()))
     };
-    let batch = || (tensor([3, 5], 1, &device()), tensor([CLASSES, 5], 2, &device()));
+    let batch = || {
+        (
+            tensor([3, 5], 1, &device()),
+            tensor([CLASSES, 5], 2, &device()),
+        )
+    };
     let expected = turned(model.module(), batch());
     let found = model.forward(batch(), turned).unwrap();
     assert_same("loss", &found.loss, &expected.loss);
@@ -213,7 +262,12 @@ fn inputs_split_along_another_dim_give_the_same_output() {
 #[test]
 fn validation_gives_the_same_outputs() {
     let model = two();
-    let batch = || (tensor([5, 3], 1, &device().inner()), classes([5]).without_autodiff());
+    let batch = || {
+        (
+            tensor([5, 3], 1, &device().inner()),
+            classes([5]).without_autodiff(),
+        )
+    };
     let valid = model.valid();
     let expected = classification(valid.module(), batch());
     let found = valid.forward(batch(), classification).unwrap();

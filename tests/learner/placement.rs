@@ -52,8 +52,7 @@ fn by_the_strategy_it_trains_as_the_bare_model_from_wherever_it_was() {
     let [a, b] = devices();
     let bare = training(3).run(Small::new(&crate::models::device()), Way::Bare);
     let strategy = DataParallelStrategy::new(DeviceIds::devices([b.clone(), a.clone()]));
-    let (outcome, model) =
-        training(3).launch(Small::new(&a.autodiff()), Some(strategy.into()));
+    let (outcome, model) = training(3).launch(Small::new(&a.autodiff()), Some(strategy.into()));
     outcome.assert_close("from another device", &bare);
     assert_eq!(model.devices(), [b]);
 }
@@ -69,7 +68,10 @@ fn on_a_device_that_is_not_the_primary_the_first_step_says_so() {
             let text = panic_text(|| {
                 let _ = training(rows).launch(wrapped(&ids), Some(strategy.into()));
             });
-            assert!(text.starts_with("parameter `only.weight` is on "), "{what}: {text}");
+            assert!(
+                text.starts_with("parameter `only.weight` is on "),
+                "{what}: {text}"
+            );
             assert!(text.contains("but the primary is"), "{what}: {text}");
         }
     }

@@ -30,14 +30,26 @@ pub(crate) struct Slot {
     /// How gradients are packed, where they have to move.
     pub(crate) layout: Option<Arc<Layout>>,
     device: Device,
+    local: bool,
     turn: Option<Arc<Turn>>,
 }
 
 impl Slot {
     /// Run the user's closure, in turn where random numbers are drawn.
     pub(crate) fn in_turn<T>(&self, run: impl FnOnce() -> T) -> T {
-        let _turn = self.turn.as_ref().map(|turn| turn.wait(self.replica));
-        run()
+        let Some(turn) = &self.turn else { return run() };
+        let _turn = turn.wait(self.replica);
+        let result = run();
+        // Backends that queue operations draw when they get to it. Here that is when the queue is flushed; on a server, whose
+        // devices share a generator too, when the operation has run.
+        let drawn = if self.local {
+            self.device.flush()
+        } else {
+            self.device.sync()
+        };
+        // A device that fails here fails again where its results are used, and there it is reported.
+        drop(drawn);
+        result
     }
 
     pub(crate) fn device_name(&self) -> String {
@@ -113,6 +125,9 @@ impl<M: Module + 'static> DataParallel<M> {
             ..StepStats::default()
         };
         let traits = self.traits();
+        if traits.misplaced {
+            check_placement(&self.module, self.primary())?;
+        }
         let link = link(traits);
         let (started, traffic) = (Instant::now(), Traffic::default());
         let modules = self.replicas_on(devices, link, &traffic)?;
@@ -144,7 +159,9 @@ impl<M: Module + 'static> DataParallel<M> {
         } else {
             Undo(None)
         };
-        let turn = self.takes_turns(traits, link, used).then(Arc::<Turn>::default);
+        let turn = self
+            .takes_turns(traits, link, used)
+            .then(Arc::<Turn>::default);
         let work = Arc::new(work);
         let jobs = modules
             .into_iter()
@@ -157,6 +174,7 @@ impl<M: Module + 'static> DataParallel<M> {
                     total_rows,
                     layout: layout.clone(),
                     device: devices[replica].clone(),
+                    local: shared.local,
                     turn: turn.clone(),
                 };
                 let work = work.clone();
@@ -192,7 +210,8 @@ impl<M: Module + 'static> DataParallel<M> {
     }
 
     fn traits(&self) -> Traits {
-        self.lock().traits(&self.module, self.version)
+        self.lock()
+            .traits(&self.module, self.version, self.primary())
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, Replicas<M>> {
@@ -209,7 +228,6 @@ impl<M: Module + 'static> DataParallel<M> {
         if devices.len() == 1 {
             return Ok(vec![self.module.clone()]);
         }
-        check_placement(&self.module, self.primary())?;
         let source = Source {
             module: &self.module,
             version: self.version,
@@ -299,7 +317,9 @@ impl Undo {
                 drop(snapshot.restore(module.clone()));
             });
             if let Err(cause) = undone {
-                log::error!("running statistics could not be put back after a failed step: {cause}");
+                log::error!(
+                    "running statistics could not be put back after a failed step: {cause}"
+                );
             }
         }
         result

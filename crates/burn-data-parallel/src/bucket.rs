@@ -4,7 +4,10 @@ use std::collections::HashMap;
 
 use burn::module::{Module, ModuleVisitor, Param, ParamId};
 use burn::optim::GradientsParams;
-use burn::tensor::{Bool, Device, Int, Tensor, kind::{Autodiff, Basic}};
+use burn::tensor::{
+    Bool, Device, Int, Tensor,
+    kind::{Autodiff, Basic},
+};
 
 use crate::layout::{Kind, Layout, Place};
 use crate::stats::Traffic;
@@ -97,10 +100,7 @@ fn cut<const D: usize, K: Autodiff>(flat: &Tensor<1, K>, place: &Place) -> Tenso
 }
 
 /// The members of one bucket, side by side; `parts` holds each of them.
-fn join<K: Basic>(
-    members: &[ParamId],
-    parts: &mut HashMap<ParamId, Tensor<1, K>>,
-) -> Tensor<1, K> {
+fn join<K: Basic>(members: &[ParamId], parts: &mut HashMap<ParamId, Tensor<1, K>>) -> Tensor<1, K> {
     let mut tensors: Vec<_> = members.iter().filter_map(|id| parts.remove(id)).collect();
     if tensors.len() == 1 {
         tensors.remove(0)

@@ -10,6 +10,7 @@ use crate::config::{DataParallelConfig, RandomOrder};
 use crate::device_ids::{DeviceIds, Resolved};
 use crate::error::DataParallelError;
 use crate::inspect::{Traits, check_placement, describe, has_leaves_only};
+use crate::listing::is_local;
 use crate::replicas::{Replicas, private_copy};
 use crate::snapshot::{Link, Snapshot};
 use crate::stats::{Meter, StepStats, Traffic};
@@ -66,6 +67,8 @@ pub(crate) struct Shared {
     pub(crate) output_device: Device,
     pub(crate) dim: usize,
     pub(crate) random_order: RandomOrder,
+    /// All devices are of a backend in this process, rather than a server's.
+    pub(crate) local: bool,
     pub(crate) bucket_bytes: usize,
     pub(crate) workers: Workers,
     pub(crate) meter: Meter,
@@ -131,8 +134,9 @@ impl<M: Module> DataParallel<M> {
             version: next_version(),
             replicas: Arc::new(Mutex::new(Replicas::new(devices.len()))),
             shared: Arc::new(Shared {
-                devices,
                 ordinals: resolved.ordinals,
+                local: devices.iter().all(is_local),
+                devices,
                 output_device,
                 dim: config.dim,
                 random_order: config.random_order,
@@ -295,7 +299,7 @@ fn onto<M: Module>(model: M, device: &Device) -> M {
     if model.devices().iter().all(|other| other == device) && has_leaves_only(&model) {
         return model;
     }
-    let copy = private_copy(&model, Traits::of(&model));
+    let copy = private_copy(&model, Traits::of(&model, device));
     Snapshot::take(&model, device, Link::Leaf, &Traffic::default()).restore(copy)
 }
 

@@ -99,42 +99,55 @@ pub(crate) struct Traits {
     pub(crate) buffers: bool,
     /// Some layer draws random numbers in forward.
     pub(crate) random: bool,
+    /// Some parameter is not on the primary.
+    pub(crate) misplaced: bool,
 }
 
 impl Traits {
-    pub(crate) fn of<M: Module>(module: &M) -> Self {
-        let mut visitor = TraitsVisitor::default();
+    pub(crate) fn of<M: Module>(module: &M, primary: &Device) -> Self {
+        let mut visitor = TraitsVisitor {
+            traits: Traits::default(),
+            primary,
+            batch_norm: Vec::new(),
+        };
         module.visit(&mut visitor);
         visitor.traits
     }
 }
 
-#[derive(Default)]
-struct TraitsVisitor {
+struct TraitsVisitor<'a> {
     traits: Traits,
-    containers: Vec<String>,
+    primary: &'a Device,
+    /// For each module on the path, whether it is a BatchNorm.
+    batch_norm: Vec<bool>,
 }
 
-impl ModuleVisitor for TraitsVisitor {
+impl ModuleVisitor for TraitsVisitor<'_> {
     fn enter_module(&mut self, _name: &str, container_type: &str) {
-        self.containers.push(container_type.to_string());
+        self.batch_norm.push(container_type == "Struct:BatchNorm");
     }
 
     fn exit_module(&mut self, _name: &str, _container_type: &str) {
-        self.containers.pop();
+        self.batch_norm.pop();
     }
 
     fn visit_float<const D: usize>(&mut self, param: &Param<Tensor<D>>) {
         self.traits.autodiff |= param.is_autodiff();
         self.traits.buffers |= !param.is_require_grad();
+        self.traits.misplaced |= param.device() != *self.primary;
+    }
+
+    fn visit_int<const D: usize>(&mut self, param: &Param<Tensor<D, Int>>) {
+        self.traits.misplaced |= param.device() != *self.primary;
+    }
+
+    fn visit_bool<const D: usize>(&mut self, param: &Param<Tensor<D, Bool>>) {
+        self.traits.misplaced |= param.device() != *self.primary;
     }
 
     fn visit_flag(&mut self, flag: &Param<Flag>) {
         // Burn's flags switch training behaviour: that of BatchNorm draws nothing, that of all other layers does.
-        let batch_norm = self
-            .containers
-            .last()
-            .is_some_and(|container| container == "Struct:BatchNorm");
+        let batch_norm = self.batch_norm.last().copied().unwrap_or_default();
         self.traits.random |= flag.is_enabled() && !batch_norm;
     }
 }

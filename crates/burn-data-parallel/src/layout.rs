@@ -3,7 +3,9 @@
 use std::collections::HashMap;
 
 use burn::module::{Module, ModuleVisitor, Param, ParamId};
-use burn::tensor::{Bool, DType, GradientCheckpointingStrategy, Int, Shape, Tensor, kind::Autodiff};
+use burn::tensor::{
+    Bool, DType, GradientCheckpointingStrategy, Int, Shape, Tensor, kind::Autodiff,
+};
 
 use crate::inspect::untied;
 

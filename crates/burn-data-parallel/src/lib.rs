@@ -41,9 +41,9 @@ pub use gather::{Gather, GatherPlan, Mean, PerReplica, Sum};
 pub use loss::{Loss, LossWeight, StepResult};
 pub use scatter::{BatchInspector, Rows, Scatter, share};
 pub use shards::{Shards, balanced_sizes};
+pub use stats::{PhaseStats, StepStats};
 #[cfg(feature = "train")]
 pub use train::DataParallelStrategy;
-pub use stats::{PhaseStats, StepStats};
 
 pub use burn_data_parallel_derive::{Gather, Scatter};
 

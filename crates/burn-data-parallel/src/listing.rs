@@ -95,6 +95,13 @@ impl Listing {
     }
 }
 
+/// Whether `device` is of a backend that runs in this process.
+pub(crate) fn is_local(device: &Device) -> bool {
+    device_types()
+        .into_iter()
+        .any(|kind| Device::enumerate(kind).iter().any(|other| other == device))
+}
+
 /// The devices of a visible list: entry `i` is what the driver calls `driver_ordinal`.
 fn chosen(visible: &VisibleDevices, devices: &[Device]) -> Result<Vec<Device>, DataParallelError> {
     visible

@@ -41,17 +41,17 @@ impl<M: Module> Replicas<M> {
         }
     }
 
-    /// What `primary`, whose parameters are at `version`, is like.
-    pub(crate) fn traits(&mut self, primary: &M, version: u64) -> Traits {
+    /// What `primary`, whose parameters are at `version`, is like; it should be on `device`.
+    pub(crate) fn traits(&mut self, primary: &M, version: u64, device: &Device) -> Traits {
         match self.traits {
             Some((seen, traits)) if seen == version => traits,
-            _ => self.traits.insert((version, Traits::of(primary))).1,
+            _ => self.traits.insert((version, Traits::of(primary, device))).1,
         }
     }
 
     /// Modules for replicas `0..devices.len()`, with the values of `source`.
     pub(crate) fn at(&mut self, source: &Source<'_, M>, devices: &[Device]) -> Vec<M> {
-        let traits = self.traits(source.module, source.version);
+        let traits = self.traits(source.module, source.version, &devices[0]);
         let mut packed = None;
         let mut modules = vec![source.module.clone()];
         for (slot, device) in self.copies.iter_mut().zip(&devices[1..]) {
@@ -81,10 +81,14 @@ impl<M: Module> Replicas<M> {
                 });
             }
             let module = slot.as_ref().map(|copy| copy.module.clone());
-            modules.extend(module.map(|module| match source.link {
-                Link::Leaf => module,
-                Link::Graph => Snapshot::take(source.module, device, Link::Graph, source.traffic)
-                    .restore(module),
+            modules.extend(module.map(|module| {
+                match source.link {
+                    Link::Leaf => module,
+                    Link::Graph => {
+                        Snapshot::take(source.module, device, Link::Graph, source.traffic)
+                            .restore(module)
+                    }
+                }
             }));
         }
         modules

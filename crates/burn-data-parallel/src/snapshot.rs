@@ -131,7 +131,9 @@ struct Collector<'a, 's> {
 impl Collector<'_, '_> {
     /// Keep what `copy` makes of a parameter, unless it lies in a bucket or has been kept at another place.
     fn keep<T: Send + 'static>(&mut self, id: ParamId, copy: impl FnOnce(&Self) -> T) {
-        let packed = self.skip.is_some_and(|layout| layout.places.contains_key(&id));
+        let packed = self
+            .skip
+            .is_some_and(|layout| layout.places.contains_key(&id));
         let key = self.snapshot.places.next(id);
         if !packed && !self.snapshot.tensors.contains_key(&key) {
             let copy = copy(self);
@@ -155,11 +157,15 @@ impl ModuleVisitor for Collector<'_, '_> {
     }
 
     fn visit_int<const D: usize>(&mut self, param: &Param<Tensor<D, Int>>) {
-        self.keep(param.id, |this| this.traffic.to_device(param.val(), this.device));
+        self.keep(param.id, |this| {
+            this.traffic.to_device(param.val(), this.device)
+        });
     }
 
     fn visit_bool<const D: usize>(&mut self, param: &Param<Tensor<D, Bool>>) {
-        self.keep(param.id, |this| this.traffic.to_device(param.val(), this.device));
+        self.keep(param.id, |this| {
+            this.traffic.to_device(param.val(), this.device)
+        });
     }
 
     fn visit_flag(&mut self, flag: &Param<Flag>) {

@@ -10,10 +10,10 @@ use crate::apply::{Applied, Slot};
 use crate::data_parallel::DataParallel;
 use crate::error::{DataParallelError, Phase};
 use crate::gather::{Gather, GatherPlan, Mean};
+use crate::layout::Layout;
 use crate::loss::{Loss, LossWeight, StepResult};
 use crate::reduce::{Grads, onto_primary};
 use crate::scatter::Scatter;
-use crate::layout::Layout;
 use crate::snapshot::Link;
 use crate::stats::{StepStats, Traffic};
 

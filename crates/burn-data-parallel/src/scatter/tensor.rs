@@ -21,7 +21,11 @@ impl<const D: usize, K: Autodiff> Scatter for Tensor<D, K> {
                     whole.narrow(shards.dim(), start, rows)
                 };
                 let shard = shards.traffic.to_device(shard, device);
-                if shards.detached { detached(shard) } else { shard }
+                if shards.detached {
+                    detached(shard)
+                } else {
+                    shard
+                }
             })
             .collect()
     }

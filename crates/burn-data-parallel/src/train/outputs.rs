@@ -37,10 +37,7 @@ gather_output!(MultiLabelClassificationOutput: output, targets);
 // It has no field for a padding token, so sequences of unequal length are a `GatherShapes` error, not a guess.
 gather_output!(SequenceOutput: logits, predictions, targets);
 
-fn gather_loss(
-    losses: Vec<Tensor<1>>,
-    plan: &GatherPlan,
-) -> Result<Tensor<1>, DataParallelError> {
+fn gather_loss(losses: Vec<Tensor<1>>, plan: &GatherPlan) -> Result<Tensor<1>, DataParallelError> {
     // `LossMetric` counts the values of a loss as items, so that a longer one is one value per item.
     if losses.iter().any(|loss| loss.dims()[0] != 1) {
         return Tensor::gather_shards(losses, plan);

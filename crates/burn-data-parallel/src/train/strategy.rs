@@ -5,9 +5,9 @@ use std::sync::Arc;
 use burn::tensor::Device;
 use burn::train::train::WorkerFailure;
 use burn::train::{
-    EventProcessorTraining, InferenceStep, Learner, LearnerModel,
-    SupervisedLearningStrategy, SupervisedTrainingEventProcessor, TrainLoader, TrainStep,
-    TrainingComponents, TrainingError, TrainingStrategy, ValidLoader,
+    EventProcessorTraining, InferenceStep, Learner, LearnerModel, SupervisedLearningStrategy,
+    SupervisedTrainingEventProcessor, TrainLoader, TrainStep, TrainingComponents, TrainingError,
+    TrainingStrategy, ValidLoader,
 };
 
 use super::epoch::Epochs;
