@@ -217,6 +217,11 @@ impl<M: Module> DataParallel<M> {
         // The primary last: a shared generator then starts as a plain `device.seed(seed)` would.
         for (replica, device) in self.shared.devices.iter().enumerate().rev() {
             device.seed(seed.wrapping_add(replica as u64));
+            if !self.shared.local {
+                // A server takes the seeds of its devices as they come; each must be in place before the next is sent. A
+                // device that is gone says so in the next step.
+                let _ = device.sync();
+            }
         }
     }
 

@@ -24,6 +24,7 @@ mod module;
 mod reduce;
 mod replicas;
 mod scatter;
+mod schedule;
 mod shards;
 mod snapshot;
 mod stats;

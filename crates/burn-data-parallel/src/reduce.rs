@@ -8,6 +8,7 @@ use burn::tensor::{Device, Tensor};
 
 use crate::bucket::PackedGrads;
 use crate::layout::Layout;
+use crate::schedule::{Transfer, reduce_tree};
 use crate::stats::Traffic;
 
 /// The gradients of one replica.
@@ -103,7 +104,6 @@ impl ModuleVisitor for PlainSum {
     }
 }
 
-/// A binary tree over the replicas: N - 1 transfers a bucket, of which those of one level are between different devices.
 fn sum_packed<M: Module>(
     module: &M,
     parts: Vec<PackedGrads>,
@@ -118,18 +118,14 @@ fn sum_packed<M: Module>(
         present.extend(part.present);
         flats.push(part.flats);
     }
-    let mut stride = 1;
-    while stride < flats.len() {
-        for into in (0..flats.len() - stride).step_by(2 * stride) {
-            let from = std::mem::take(&mut flats[into + stride]);
-            let own = std::mem::take(&mut flats[into]);
-            flats[into] = own
-                .into_iter()
-                .zip(from)
-                .map(|(own, from)| own + traffic.to_device(from, &devices[into]))
-                .collect();
-        }
-        stride *= 2;
+    for Transfer { from, into } in reduce_tree(flats.len()) {
+        let given = std::mem::take(&mut flats[from]);
+        let own = std::mem::take(&mut flats[into]);
+        flats[into] = own
+            .into_iter()
+            .zip(given)
+            .map(|(own, given)| own + traffic.to_device(given, &devices[into]))
+            .collect();
     }
     let mut sum = flats.into_iter().next().unwrap_or_default();
     scale(&mut sum, factor);

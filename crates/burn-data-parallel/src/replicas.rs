@@ -6,6 +6,7 @@ use burn::tensor::Device;
 use crate::bucket::Packed;
 use crate::inspect::{Traits, signature};
 use crate::layout::Layout;
+use crate::schedule::{Transfer, broadcast_tree};
 use crate::snapshot::{Link, Snapshot};
 use crate::stats::Traffic;
 
@@ -52,31 +53,36 @@ impl<M: Module> Replicas<M> {
     /// Modules for replicas `0..devices.len()`, with the values of `source`.
     pub(crate) fn at(&mut self, source: &Source<'_, M>, devices: &[Device]) -> Vec<M> {
         let traits = self.traits(source.module, source.version, &devices[0]);
-        let mut packed = None;
+        // Buffers change inside forward, unseen by the version, so a module that has some is always renewed.
+        let is_stale = |slot: &Option<Copy<M>>| {
+            traits.buffers || !matches!(slot, Some(copy) if copy.version == source.version)
+        };
+        let mut stale: Vec<bool> = self.copies.iter().map(is_stale).collect();
+        stale.truncate(devices.len() - 1);
+        let mut values = match source.link {
+            Link::Leaf => Broadcast::new(source, devices, &stale),
+            Link::Graph => Broadcast::default(),
+        };
         let mut modules = vec![source.module.clone()];
-        for (slot, device) in self.copies.iter_mut().zip(&devices[1..]) {
-            // Buffers change inside forward, unseen by the version, so a module that has some is always renewed.
-            let current =
-                matches!(slot, Some(copy) if copy.version == source.version) && !traits.buffers;
-            if !current {
+        for (index, slot) in self.copies.iter_mut().take(stale.len()).enumerate() {
+            let device = &devices[index + 1];
+            if stale[index] {
                 let parts = signature(source.module);
                 let module = match slot.take() {
                     Some(copy) if copy.signature == parts && !traits.buffers => copy.module,
                     _ => private_copy(source.module, traits),
                 };
+                let (module, version) = match source.link {
+                    Link::Leaf => (
+                        values.put_into(module, source, index + 1, device),
+                        source.version,
+                    ),
+                    // The values come below, for this one call; without values of its own the copy is of no version.
+                    Link::Graph => (module, u64::MAX),
+                };
                 *slot = Some(Copy {
-                    module: match source.link {
-                        Link::Leaf => {
-                            broadcast(source, module, device, device == &devices[0], &mut packed)
-                        }
-                        // The values come below, for this one call.
-                        Link::Graph => module,
-                    },
-                    // Without values of its own the copy is of no version.
-                    version: match source.link {
-                        Link::Leaf => source.version,
-                        Link::Graph => u64::MAX,
-                    },
+                    module,
+                    version,
                     signature: parts,
                 });
             }
@@ -95,24 +101,54 @@ impl<M: Module> Replicas<M> {
     }
 }
 
-/// `module` with the primary's values on `device`. Buckets are packed once, for the first device that needs them.
-fn broadcast<M: Module>(
-    source: &Source<'_, M>,
-    module: M,
-    device: &Device,
-    same_device: bool,
-    packed: &mut Option<(Layout, Packed)>,
-) -> M {
-    if same_device {
-        // Nothing has to move: the copy shares the memory of the primary's values.
-        return Snapshot::take(source.module, device, Link::Leaf, source.traffic).restore(module);
-    }
-    let (layout, packed) = packed.get_or_insert_with(|| {
+/// The primary's values, in buckets, on each device that lacks them.
+#[derive(Default)]
+struct Broadcast {
+    layout: Layout,
+    packed: Vec<Option<Packed>>,
+}
+
+impl Broadcast {
+    /// Pack the values and send them out, as a tree where every replica needs them. On the primary's own device nothing is
+    /// packed: a copy there shares the memory of the primary's values.
+    fn new<M: Module>(source: &Source<'_, M>, devices: &[Device], stale: &[bool]) -> Self {
+        let elsewhere = |replica: usize| devices[replica] != devices[0];
+        let wanted = |replica: usize| stale[replica - 1] && elsewhere(replica);
+        if !(1..devices.len()).any(wanted) {
+            return Self::default();
+        }
         let layout = Layout::of_values(source.module, source.bucket_bytes);
-        let packed = Packed::values(source.module, &layout);
-        (layout, packed)
-    });
-    Snapshot::take_packed(source.module, device, layout, packed, source.traffic).restore(module)
+        let mut packed: Vec<Option<Packed>> = vec![None; devices.len()];
+        packed[0] = Some(Packed::values(source.module, &layout));
+        let tree = if (1..devices.len()).all(wanted) {
+            broadcast_tree(devices.len())
+        } else {
+            let star = (1..devices.len()).filter(|&into| wanted(into));
+            star.map(|into| Transfer { from: 0, into }).collect()
+        };
+        for Transfer { from, into } in tree {
+            packed[into] = packed[from]
+                .as_ref()
+                .map(|packed| packed.to_device(&devices[into], source.traffic));
+        }
+        Self { layout, packed }
+    }
+
+    fn put_into<M: Module>(
+        &mut self,
+        module: M,
+        source: &Source<'_, M>,
+        replica: usize,
+        device: &Device,
+    ) -> M {
+        match self.packed.get_mut(replica).and_then(Option::take) {
+            Some(packed) => {
+                Snapshot::take_packed(source.module, device, &self.layout, packed, source.traffic)
+            }
+            None => Snapshot::take(source.module, device, Link::Leaf, source.traffic),
+        }
+        .restore(module)
+    }
 }
 
 /// A copy of `module` that shares no running state with it.

@@ -62,16 +62,16 @@ impl<'a> Snapshot<'a> {
         Self::collect(module, device, link, traffic, None)
     }
 
-    /// Copy the values of `module` to `device` in the buckets that `packed` holds; what lies in none moves on its own.
+    /// The values of `module`: those that lie in buckets from `packed`, which is on `device`; what lies in none is moved there.
     pub(crate) fn take_packed<M: Module>(
         module: &M,
         device: &Device,
         layout: &'a Layout,
-        packed: &Packed,
+        packed: Packed,
         traffic: &Traffic,
     ) -> Self {
         let mut snapshot = Self::collect(module, device, Link::Leaf, traffic, Some(layout));
-        snapshot.packed = Some((layout, packed.to_device(device, traffic)));
+        snapshot.packed = Some((layout, packed));
         snapshot
     }
 

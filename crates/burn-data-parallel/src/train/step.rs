@@ -10,7 +10,6 @@ use burn::train::{InferenceStep, TrainOutput, TrainStep};
 use crate::data_parallel::DataParallel;
 use crate::error::DataParallelError;
 use crate::gather::Gather;
-use crate::inspect::check_placement;
 use crate::scatter::Scatter;
 use crate::stats::Traffic;
 
@@ -166,7 +165,6 @@ impl<M: Module + 'static> DataParallel<M> {
         <M as TrainStep>::Input: Scatter,
         <M as TrainStep>::Output: Gather,
     {
-        self.check_not_moved()?;
         let (item, grads) = self.train_step_with_grads(batch, |replica, shard| {
             let TrainOutput { grads, item } = TrainStep::step(replica, shard);
             (grads, item)
@@ -184,12 +182,6 @@ impl<M: Module + 'static> DataParallel<M> {
         <M as InferenceStep>::Input: Scatter,
         <M as InferenceStep>::Output: Gather,
     {
-        self.check_not_moved()?;
         self.forward(batch, |replica, shard| InferenceStep::step(replica, shard))
-    }
-
-    /// burn-train's strategies move the model to their device, with one replica too, where a step looks at no placement.
-    fn check_not_moved(&self) -> Result<(), DataParallelError> {
-        check_placement(self.module(), self.primary())
     }
 }
