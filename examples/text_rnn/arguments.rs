@@ -10,7 +10,7 @@ pub struct Arguments {
     #[arg(long, value_name = "N", default_value_t = 2, value_parser = value_parser!(u16).range(1..=64))]
     pub replicas: u16,
     /// Times to go over the training data
-    #[arg(long, value_name = "N", default_value_t = 4, value_parser = value_parser!(u16).range(1..=1000))]
+    #[arg(long, value_name = "N", default_value_t = 3, value_parser = value_parser!(u16).range(1..=1000))]
     pub epochs: u16,
     /// Lines of a batch, over all replicas
     #[arg(long, value_name = "N", default_value_t = 50, value_parser = value_parser!(u32).range(1..=100_000))]
