@@ -107,6 +107,7 @@ impl Batch {
     }
 }
 
+#[allow(clippy::large_enum_variant)] // a few exist at a time
 #[derive(Module, Debug)]
 pub enum Net {
     Layers(Layers),

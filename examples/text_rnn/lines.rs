@@ -32,7 +32,7 @@ pub fn lines(count: usize, test: bool, numbers: &mut Numbers) -> Vec<Line> {
     let words: Vec<Vec<&str>> = LANGUAGES
         .iter()
         .map(|(_, words)| {
-            let kept = |index: usize| (index % HELD_OUT == 0) == test;
+            let kept = |index: usize| index.is_multiple_of(HELD_OUT) == test;
             let words = words.split_whitespace().enumerate();
             words
                 .filter(|(index, _)| kept(*index))

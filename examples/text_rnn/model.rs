@@ -1,10 +1,10 @@
-//! Two LSTM layers that guess the language after every character. Nothing here knows of replicas but the weight of the loss.
+//! Two LSTM layers that guess the language after every character. Nothing here knows of replicas.
 
 use burn::module::Module;
 use burn::nn::{Embedding, EmbeddingConfig, Linear, LinearConfig, Lstm, LstmConfig, LstmState};
 use burn::tensor::activation::log_softmax;
 use burn::tensor::{Device, Tensor};
-use burn_dp::{Gather, Loss};
+use burn_dp::Gather;
 
 use super::batch::{ALPHABET, Batch, State, WINDOW};
 
@@ -15,7 +15,7 @@ pub struct Reader {
     guess: Linear,
 }
 
-/// What a replica gives beside its loss.
+/// What is known after a window. The derive says how burn-dp puts together what replicas give.
 #[derive(Gather)]
 pub struct Output {
     /// The state after the window, for the next one.
@@ -62,23 +62,23 @@ impl Reader {
         }
     }
 
-    /// The mean loss over the characters that are not padding, and the output.
+    /// The mean loss over the characters that are not padding, their number, and the output.
     ///
-    /// Lines end at different places, so replicas with equally many rows have different numbers of characters. A mean by rows
-    /// would weight the characters of short lines more, as many as one device would not.
-    pub fn loss(&self, batch: Batch) -> (Loss, Output) {
+    /// Lines end at different places, so shards of equally many rows have different numbers of characters. Weighted by rows,
+    /// the characters of a shard that has few would count for more than those of another.
+    pub fn loss(&self, batch: Batch) -> (Tensor<1>, f64, Output) {
         let output = self.forward(&batch);
         let rows = batch.lengths.0.len();
-        let characters: usize = batch.lengths.0.iter().sum();
-        let languages = batch.languages.reshape([rows, 1, 1]);
-        let right = output
-            .guesses
-            .clone()
-            .gather(2, languages.repeat_dim(1, WINDOW));
+        let characters = batch.lengths.0.iter().sum::<usize>() as f64;
+        let languages = batch.languages.reshape([rows, 1, 1]).repeat_dim(1, WINDOW);
+        let right = output.guesses.clone().gather(2, languages);
         let padding = batch.characters.equal_elem(0).unsqueeze_dim::<3>(2);
-        let sum = right.mask_fill(padding, 0.0).sum().neg();
-        // Of a shard that is all padding this is 0/0, and does not count: its weight is 0.
-        let mean = sum.div_scalar(characters as f64);
-        (Loss::mean_over(mean, characters as f64), output)
+        // 0/0 for a shard that is all padding; its weight is 0, so that it does not count.
+        let mean = right
+            .mask_fill(padding, 0.0)
+            .sum()
+            .neg()
+            .div_scalar(characters);
+        (mean, characters, output)
     }
 }

@@ -5,7 +5,7 @@ use std::time::Instant;
 use burn::module::Module;
 use burn::optim::AdamConfig;
 use burn::tensor::{Device, Tensor};
-use burn_dp::{DataParallel, DeviceIds};
+use burn_dp::{DataParallel, DeviceIds, Loss};
 
 use crate::arguments::Arguments;
 use crate::batch::{Sample, WINDOW, window, windows};
@@ -46,7 +46,10 @@ pub fn run(arguments: &Arguments) -> Result<(), Problem> {
             for index in 0..windows(samples) {
                 let batch = window(samples, index, state, &device);
                 let ((loss, output), grads) =
-                    model.train_step(batch, |reader: &Reader, shard| reader.loss(shard))?;
+                    model.train_step(batch, |reader: &Reader, shard| {
+                        let (mean, characters, output) = reader.loss(shard);
+                        (Loss::mean_over(mean, characters), output)
+                    })?;
                 model = optim.step(RATE, model, grads);
                 state = output.state;
                 sum += f64::from(loss.try_into_scalar::<f32>()?);

@@ -20,13 +20,13 @@ pub struct Writer {
 }
 
 impl Writer {
-    pub fn new(features: usize, layers: usize, dropout: f64, device: &Device) -> Self {
+    pub fn new(features: usize, layers: usize, device: &Device) -> Self {
         let heads = 4;
         Self {
             tokens: EmbeddingConfig::new(TOKENS, features).init(device),
             positions: EmbeddingConfig::new(LONGEST, features).init(device),
             layers: TransformerEncoderConfig::new(features, 2 * features, heads, layers)
-                .with_dropout(dropout)
+                .with_dropout(0.0)
                 .with_norm_first(true)
                 .init(device),
             next: LinearConfig::new(features, TOKENS).init(device),

@@ -1,0 +1,47 @@
+//! Trains a small model on the devices of several Burn servers: remote devices are devices like any other, so a list of them
+//! is all that data parallelism over a cluster needs. Here two servers run in this program, on loopback.
+//!
+//! ```text
+//! cargo run --features remote-server --example remote_cluster
+//! ```
+
+mod arguments;
+mod cluster;
+mod compare;
+mod model;
+mod problem;
+mod training;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+
+use arguments::Arguments;
+use problem::Problem;
+
+fn main() -> ExitCode {
+    let outcome = match Arguments::try_parse() {
+        Ok(arguments) => run(&arguments),
+        Err(error) if error.use_stderr() => Err(Problem::command_line(&error)),
+        Err(help) => {
+            print!("{help}");
+            Ok(())
+        }
+    };
+    match outcome {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(problem) => {
+            eprintln!("error: {problem}");
+            ExitCode::from(problem.exit_code())
+        }
+    }
+}
+
+fn run(arguments: &Arguments) -> Result<(), Problem> {
+    if !arguments.hosts.is_empty() {
+        return training::run(arguments, cluster::connect(&arguments.hosts)?);
+    }
+    // The servers end when this is dropped, so it is kept until the training has ended.
+    let servers = cluster::Servers::start(2)?;
+    training::run(arguments, cluster::connect(&servers.urls)?)
+}
