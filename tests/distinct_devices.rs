@@ -515,8 +515,8 @@ fn a_replica_that_panics_gives_a_typed_error_and_the_next_step_works() {
             (values(&value), bits(&gradients(&model, &grads)))
         };
         let expected = good();
-        for index in 0..3 {
-            let here = devices[index].clone();
+        for (index, device) in devices.iter().enumerate() {
+            let here = device.clone();
             let error = model
                 .train_step(x(), move |replica: &Net, x| {
                     assert_ne!(x.device(), here, "fails on purpose");

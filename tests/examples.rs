@@ -40,8 +40,8 @@ use burn::nn::{
 };
 use burn::optim::{AdamConfig, GradientsParams, RmsPropConfig};
 use burn::tensor::activation::{sigmoid, tanh};
-use burn::tensor::{Bool, Device, Int, Tensor, TensorData};
-use burn_dp::{DataParallel, DeviceIds, Loss, Scatter, StepResult, balanced_sizes};
+use burn::tensor::{Bool, Device, Int, Tensor, TensorData, s};
+use burn_dp::{DataParallel, DeviceIds, Loss, PhaseStats, Scatter, StepResult, balanced_sizes};
 
 use compare::{assert_close, assert_values_close, gradients, parameters, values};
 use examples::{mnist_dp, remote_cluster, text_rnn, transformer_lm};
@@ -149,7 +149,13 @@ mod our_examples {
                     (images, targets): (Tensor<3>, Tensor<1, Int>)| {
             cross_entropy(model.forward(images), targets)
         };
-        assert_steps_as_bare(places(), model, (images, ints([9], 10, &device())), step, step);
+        assert_steps_as_bare(
+            places(),
+            model,
+            (images, ints([9], 10, &device())),
+            step,
+            step,
+        );
     }
 
     use text_rnn::batch::{Sample, WINDOW, window, windows};
@@ -225,7 +231,9 @@ mod our_examples {
         let expected = model.forward(&batch);
         for (replicas, ids) in places() {
             let found = wrap(&model, &ids)
-                .forward(batch.clone(), |reader: &Reader, shard| reader.forward(&shard))
+                .forward(batch.clone(), |reader: &Reader, shard| {
+                    reader.forward(&shard)
+                })
                 .expect("it runs");
             assert_values_close(
                 &format!("{replicas} replicas"),
@@ -261,7 +269,8 @@ mod our_examples {
         let batch = batch(&sentences.map(encode), &device());
         assert_eq!(model.forward(batch.inputs.clone()).dims(), [5, 24, TOKENS]);
         assert_steps_as_bare(
-            places(), model,
+            places(),
+            model,
             batch,
             |model, batch| model.loss(batch).0,
             |model, batch| {
@@ -292,6 +301,33 @@ mod our_examples {
             model.loss(inputs, targets)
         };
         assert_steps_as_bare(places(), model, batch, step, step);
+    }
+
+    /// Each replica gets its rows of a batch on the host without a detour, and parameters and gradients move in one copy each.
+    #[cfg(feature = "remote-server")]
+    #[test]
+    fn remote_cluster_moves_no_byte_twice() {
+        use remote_cluster::model::{Net, batch};
+
+        for (replicas, ids) in distinct::places() {
+            let mut model = wrap(&filled(Net::new(&device())), &ids);
+            for step in 0..2 {
+                let (_, grads) = model
+                    .train_step(batch(8, step, &device()), |net: &Net, (x, y)| {
+                        net.loss(x, y)
+                    })
+                    .expect("it steps");
+                model = AdamConfig::new().init().step(RATE, model, grads);
+                let (stats, others) = (model.step_stats(), replicas as u64 - 1);
+                let bytes = 4 * model.num_params() as u64;
+                let seen = |phase: &PhaseStats| (phase.transfers, phase.bytes);
+                assert_eq!(seen(&stats.broadcast), (others, others * bytes));
+                assert_eq!(seen(&stats.reduce), (others, others * bytes));
+                if replicas > 1 {
+                    assert_eq!(seen(&stats.scatter), (2 * replicas as u64, 8 * 3 * 4));
+                }
+            }
+        }
     }
 }
 
@@ -530,11 +566,17 @@ mod sinusoids {
 
     fn assert_steps_on(places: Vec<(usize, DeviceIds)>) {
         let model = filled(Positioned {
-            positions: PositionalEncodingConfig::new(4).with_max_sequence_size(8).init(&device()),
+            positions: PositionalEncodingConfig::new(4)
+                .with_max_sequence_size(8)
+                .init(&device()),
             last: LinearConfig::new(4, 2).init(&device()),
         });
         let step = |model: &Positioned, x: Tensor<3>| {
-            model.last.forward(tanh(model.positions.forward(x))).powf_scalar(2.0).mean()
+            model
+                .last
+                .forward(tanh(model.positions.forward(x)))
+                .powf_scalar(2.0)
+                .mean()
         };
         assert_steps_as_bare(places, model, tensor([5, 3, 4], 1, &device()), step, step);
     }
@@ -647,8 +689,7 @@ mod wgan {
         const ROWS: usize = 6;
         for (replicas, ids) in places() {
             let (mut generator, mut critic) = (Generator::new(&device()), Critic::new(&device()));
-            let (mut dp_generator, mut dp_critic) =
-                (wrap(&generator, &ids), wrap(&critic, &ids));
+            let (mut dp_generator, mut dp_critic) = (wrap(&generator, &ids), wrap(&critic, &ids));
             let mut optims: Vec<_> = (0..4).map(|_| RmsPropConfig::new().init()).collect();
             for round in 0..2 {
                 let what = format!("{replicas} replicas, round {round}");
@@ -712,6 +753,35 @@ mod wgan {
             }
         }
     }
+
+    /// A BatchNorm over single rows has nothing to normalize by: the numbers must stay numbers.
+    #[test]
+    fn shards_of_one_row_stay_finite() {
+        for (replicas, ids) in places() {
+            let model = wrap(&Generator::new(&device()), &ids);
+            let (loss, grads) = model
+                .train_step(
+                    tensor([replicas, 3], 1, &device()),
+                    |generator: &Generator, shard| {
+                        assert_eq!(shard.dims()[0], 1);
+                        generator.forward(shard).powf_scalar(2.0).mean()
+                    },
+                )
+                .expect("it steps");
+            let finite = |values: &[f32]| values.iter().all(|value| value.is_finite());
+            assert!(finite(&values(&loss)));
+            assert!(
+                gradients(&model, &grads)
+                    .values()
+                    .all(|values| finite(values))
+            );
+            assert!(
+                parameters(&model).values().all(|values| finite(values)),
+                "{:?}",
+                parameters(&model)
+            );
+        }
+    }
 }
 
 /// Burn's `modern-lstm`: cells with LayerNorm, stacked, both directions, and a bias that is assigned at the start.
@@ -741,7 +811,7 @@ mod modern_lstm {
             // The forget gate starts open. The new bias is the result of an operation on the old one.
             let bias = cell.input.bias.clone().expect("there is a bias").val();
             let ones = Tensor::ones([features], device);
-            let bias = bias.slice_assign([features..2 * features], ones);
+            let bias = bias.slice_assign(s![features..2 * features], ones);
             let bias = if leaf {
                 bias.detach().require_grad()
             } else {
@@ -841,7 +911,11 @@ mod modern_lstm {
         let grads = GradientsParams::from_grads(step(&bare, batch()).backward(), &bare);
         let leaves = network(true);
         let expected = GradientsParams::from_grads(step(&leaves, batch()).backward(), &leaves);
-        assert_eq!(grads.len() + 4, expected.len(), "Burn has changed: the test can go");
+        assert_eq!(
+            grads.len() + 4,
+            expected.len(),
+            "Burn has changed: the test can go"
+        );
         for (_, ids) in places() {
             let wrapper = wrap(&bare, &ids);
             let (_, grads) = wrapper.train_step(batch(), step).expect("it steps");

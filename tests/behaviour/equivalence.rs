@@ -84,9 +84,7 @@ impl<M: Module + 'static, X: Scatter + Clone + Send + 'static> Task<M, X> {
         let mut model = DataParallel::new(self.model.clone(), ids)?;
         let forward = self.forward;
         Ok(self.each(|x, y, run| {
-            let output = model
-                .forward(x, move |replica, x| forward(replica, x))
-                .expect("forward works");
+            let output = model.forward(x, forward).expect("forward works");
             let loss = squared(output.clone(), y);
             let grads = GradientsParams::from_grads(loss.backward(), &model);
             run.gradients.push(gradients(&model, &grads));

@@ -125,6 +125,11 @@ impl<M: Module + 'static> DataParallel<M> {
             ..StepStats::default()
         };
         let traits = self.traits();
+        let _training = traits.autodiff.then(|| {
+            // It guards no data, so a panic of another holder says nothing.
+            let training = &shared.training;
+            training.lock().unwrap_or_else(PoisonError::into_inner)
+        });
         if traits.misplaced {
             check_placement(&self.module, self.primary())?;
         }

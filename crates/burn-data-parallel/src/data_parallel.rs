@@ -50,7 +50,9 @@ use crate::workers::Workers;
 ///   with the primary's statistics; what they add is dropped.
 /// - **Random numbers** (dropout): replicas draw different ones; see [`RandomOrder`] and [`seed_all`](Self::seed_all).
 ///
-/// Clones share worker threads; each keeps parameters of its own.
+/// Clones share worker threads; each keeps parameters of its own. A wrapper may be used from several threads at once: training
+/// steps then wait for each other, inference runs side by side. (`backward()` on an output of [`forward`](Self::forward) is
+/// Burn's own and waits for nobody: keep `forward` with gradients to one thread at a time, as with any Burn module.)
 pub struct DataParallel<M> {
     pub(crate) module: M,
     /// Changes whenever the module's values may have: equal versions mean equal values, over all wrappers.
@@ -72,6 +74,9 @@ pub(crate) struct Shared {
     pub(crate) bucket_bytes: usize,
     pub(crate) workers: Workers,
     pub(crate) meter: Meter,
+    /// Held through a step in training mode: steps of several threads would extend graphs that share the primary's
+    /// parameters, which Burn's autodiff does not bear (see `takes_turns`).
+    pub(crate) training: Mutex<()>,
 }
 
 fn next_version() -> u64 {
@@ -143,6 +148,7 @@ impl<M: Module> DataParallel<M> {
                 bucket_bytes: config.bucket_bytes,
                 workers,
                 meter: Meter::default(),
+                training: Mutex::new(()),
             }),
         })
     }
