@@ -6,3 +6,8 @@
 pub use burn_data_parallel::*;
 /// Which GPUs a process may use, in which order.
 pub use burn_visible_devices as visible;
+
+/// The guide's snippets, compiled.
+#[cfg(doctest)]
+#[doc = include_str!("../docs/guide.md")]
+struct Guide;

@@ -756,3 +756,66 @@ fn a_dead_server_is_a_typed_error_and_nothing_hangs() {
         drop(model);
     });
 }
+
+/// Copies of a step are those of the buckets, however many parameters lie in them.
+#[test]
+fn transfers_depend_on_bytes_and_not_on_the_number_of_parameters() {
+    let _alone = alone();
+    let devices = devices();
+    // 25 layers of 4 x 4 and 100 of 2 x 2 have 50 and 200 parameters; the weights are of the same bytes.
+    let transfers = |layers: usize, width: usize, bucket: usize| {
+        let layers: Vec<Linear> = (0..layers)
+            .map(|_| linear(width, width, &devices[0].clone().autodiff()))
+            .collect();
+        let bytes = layers.num_params() * 4;
+        let model = DataParallelConfig::new()
+            .with_bucket_bytes(bucket)
+            .init_on(layers, DeviceIds::devices(devices.clone()))
+            .expect("it wraps");
+        let mut optim = sgd();
+        let x = || tensor([3, width], 0, &devices[0]);
+        let step = |layers: &Vec<Linear>, x| {
+            let output = layers.iter().fold(x, |x, layer| layer.forward(x));
+            output.mean()
+        };
+        let (_, grads) = model.train_step(x(), step).expect("the first step works");
+        let model = optim.step(0.1, model, grads);
+        model.train_step(x(), step).expect("the step works");
+        let stats = model.step_stats();
+        assert_eq!(
+            stats.bytes(),
+            (2 * (devices.len() - 1) * bytes) as u64,
+            "all bytes go out and come back"
+        );
+        let most = 2 * (devices.len() - 1) * bytes.div_ceil(bucket);
+        assert!(
+            (1..=most as u64).contains(&stats.transfers()),
+            "{} copies, at most {most}",
+            stats.transfers()
+        );
+        stats.transfers()
+    };
+    assert_eq!(
+        transfers(25, 4, 1 << 20),
+        4,
+        "one bucket each way and replica"
+    );
+    assert_eq!(transfers(100, 2, 1 << 20), 4);
+    assert!(transfers(100, 2, 512) > 4, "the test could not fail");
+}
+
+/// Nothing goes out when nothing has changed.
+#[test]
+fn unchanged_parameters_are_not_sent_again() {
+    let _alone = alone();
+    let devices = devices();
+    let model = wrapped(&devices).valid();
+    let run = || {
+        let x = batch(3, 0, &devices[0]).inner();
+        let output = model.forward(x, |replica: &Net, x| replica.forward(x));
+        output.expect("forward works");
+        model.step_stats().broadcast.transfers
+    };
+    assert!(run() > 0);
+    assert_eq!(run(), 0);
+}

@@ -588,7 +588,6 @@ mod sinusoids {
 
     #[cfg(feature = "remote-server")]
     #[test]
-    #[ignore = "tensors of a module that are no parameters do not follow it to another device"]
     fn step_as_bare_on_distinct_devices() {
         assert_steps_on(distinct::places());
     }

@@ -15,6 +15,7 @@ mod equivalence;
 mod failure;
 mod parameters;
 mod records;
+mod sharded;
 mod structures;
 mod threads;
 mod uneven;

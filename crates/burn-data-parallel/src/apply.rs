@@ -14,7 +14,7 @@ use crate::inspect::{Traits, check_placement, describe};
 use crate::layout::Layout;
 use crate::replicas::{Replicas, Source};
 use crate::scatter::{BatchInspector, Scatter};
-use crate::shards::{Shards, balanced_sizes};
+use crate::shards::Shards;
 use crate::snapshot::{Link, Snapshot};
 use crate::stats::{StepStats, Traffic};
 use crate::turn::Turn;
@@ -99,26 +99,23 @@ impl<M: Module + 'static> DataParallel<M> {
             return Err(DataParallelError::Nested { call });
         }
         let shared = &self.shared;
-        let rows = {
+        let sizes = {
             let mut inspector = BatchInspector::new(shared.dim);
             batch.inspect(&mut inspector);
-            inspector.finish()?
+            inspector.shard_sizes(shared.devices.len())?
         };
-        // A batch without rows (or with none to split) has the numbers of one device on one device: the primary.
-        let (sizes, plan) = match rows {
-            Some(rows) if rows > 0 => {
-                let sizes = balanced_sizes(rows, shared.devices.len());
-                let plan = GatherPlan::new(shared.dim, shared.output_device.clone(), &sizes);
+        let (dim, output_device) = (shared.dim, shared.output_device.clone());
+        let (sizes, plan) = match sizes {
+            Some(sizes) if !sizes.is_empty() => {
+                let plan = GatherPlan::new(dim, output_device, &sizes);
                 (sizes, plan)
             }
-            _ => (
-                vec![rows.unwrap_or(1)],
-                GatherPlan::whole(shared.dim, shared.output_device.clone()),
-            ),
+            // A batch without rows (or with none to split) has the numbers of one device on one device: the primary.
+            _ => (vec![1], GatherPlan::whole(dim, output_device)),
         };
         let used = sizes.len();
         let devices = &shared.devices[..used];
-        let total_rows = rows.unwrap_or(1).max(1) as f64;
+        let total_rows = sizes.iter().sum::<usize>().max(1) as f64;
 
         let mut stats = StepStats {
             steps: 1,

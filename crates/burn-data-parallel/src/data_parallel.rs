@@ -310,7 +310,8 @@ fn onto<M: Module>(model: M, device: &Device) -> M {
     if model.devices().iter().all(|other| other == device) && has_leaves_only(&model) {
         return model;
     }
-    let copy = private_copy(&model, Traits::of(&model, device));
+    // Forked too, for tensors that are no parameters: no snapshot sees them.
+    let copy = private_copy(&model, Traits::of(&model, device)).fork(device);
     Snapshot::take(&model, device, Link::Leaf, &Traffic::default()).restore(copy)
 }
 

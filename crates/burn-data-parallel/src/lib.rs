@@ -6,9 +6,12 @@
 //! # Feature flags
 //!
 //! - Backends, passed through to Burn: `flex` (default), `cuda`, `rocm`, `vulkan`, `wgpu`, `remote`.
+//! - `dataset`: batches that Burn's data loaders make straight on the replicas' devices.
 //! - `train`: burn-train, so that the `Learner` trains a wrapped model.
 
 mod apply;
+#[cfg(feature = "dataset")]
+mod batcher;
 mod bucket;
 mod config;
 mod data_parallel;
@@ -34,13 +37,15 @@ mod train_step;
 mod turn;
 mod workers;
 
+#[cfg(feature = "dataset")]
+pub use batcher::ShardedBatcher;
 pub use config::{DataParallelConfig, RandomOrder};
 pub use data_parallel::DataParallel;
 pub use device_ids::DeviceIds;
 pub use error::{DataParallelError, Phase};
 pub use gather::{Gather, GatherPlan, Mean, PerReplica, Sum};
 pub use loss::{Loss, LossWeight, StepResult};
-pub use scatter::{BatchInspector, Rows, Scatter, share};
+pub use scatter::{BatchInspector, Rows, Scatter, Sharded, share};
 pub use shards::{Shards, balanced_sizes};
 pub use stats::{PhaseStats, StepStats};
 #[cfg(feature = "train")]

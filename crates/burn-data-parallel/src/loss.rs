@@ -56,6 +56,16 @@ impl Loss {
         }
     }
 
+    /// The loss itself, `[1]`: for validation, where nothing is weighted.
+    pub fn value(&self) -> &Tensor<1> {
+        &self.value
+    }
+
+    /// How it counts.
+    pub fn weight(&self) -> LossWeight {
+        self.weight
+    }
+
     /// A sum over the rows of the shard.
     ///
     /// # Shapes

@@ -53,9 +53,10 @@ impl<M: Module> Replicas<M> {
     /// Modules for replicas `0..devices.len()`, with the values of `source`.
     pub(crate) fn at(&mut self, source: &Source<'_, M>, devices: &[Device]) -> Vec<M> {
         let traits = self.traits(source.module, source.version, &devices[0]);
-        // Buffers change inside forward, unseen by the version, so a module that has some is always renewed.
+        // In training buffers change inside forward, unseen by the version, so a module that has some is always renewed.
+        let changing = traits.autodiff && traits.buffers;
         let is_stale = |slot: &Option<Copy<M>>| {
-            traits.buffers || !matches!(slot, Some(copy) if copy.version == source.version)
+            changing || !matches!(slot, Some(copy) if copy.version == source.version)
         };
         let mut stale: Vec<bool> = self.copies.iter().map(is_stale).collect();
         stale.truncate(devices.len() - 1);
@@ -69,8 +70,12 @@ impl<M: Module> Replicas<M> {
             if stale[index] {
                 let parts = signature(source.module);
                 let module = match slot.take() {
-                    Some(copy) if copy.signature == parts && !traits.buffers => copy.module,
-                    _ => private_copy(source.module, traits),
+                    // What the last forward left pending in the replica's own statistics is dropped with their cell.
+                    Some(copy) if copy.signature == parts && changing => {
+                        private_copy(&copy.module, traits)
+                    }
+                    Some(copy) if copy.signature == parts => copy.module,
+                    _ => private_copy(source.module, traits).fork(device),
                 };
                 let (module, version) = match source.link {
                     Link::Leaf => (
@@ -151,13 +156,17 @@ impl Broadcast {
     }
 }
 
-/// A copy of `module` that shares no running state with it.
+/// A copy of `module` that shares no running state with it, so that it can be moved and changed.
 ///
 /// Burn's `RunningState` is one cell for all clones, and both `fork` and `map` write into that cell, so a plain clone would
 /// let a replica overwrite the primary's BatchNorm statistics. `valid` is the one operation of `Module` that makes a new
 /// cell; `train` takes back the rest of what it does. The values themselves come from a snapshot afterwards.
 /// `tests/behaviour/batch_norm.rs` (`a_plain_clone_still_shares_running_state`) fails when this can go.
 pub(crate) fn private_copy<M: Module>(module: &M, traits: Traits) -> M {
+    if !traits.buffers {
+        // Running state is a buffer, so there is none; and tensors that are no parameters keep their autodiff setting.
+        return module.clone();
+    }
     let copy = module.valid();
     if traits.autodiff { copy.train() } else { copy }
 }

@@ -1,13 +1,16 @@
 //! Scatter: split a batch over replicas.
 
 mod containers;
+mod sharded;
 mod tensor;
 
 use burn::tensor::Device;
 
-use crate::{error::DataParallelError, shards::Shards};
+use crate::error::DataParallelError;
+use crate::shards::{Shards, balanced_sizes};
 
 pub use containers::Rows;
+pub use sharded::Sharded;
 
 /// A batch, or a part of one, that can be split over replicas.
 ///
@@ -60,6 +63,7 @@ pub struct BatchInspector {
     dim: usize,
     path: Vec<String>,
     rows: Option<(String, usize, usize)>,
+    sizes: Option<Vec<usize>>,
     error: Option<DataParallelError>,
 }
 
@@ -70,6 +74,7 @@ impl BatchInspector {
             dim,
             path: Vec::new(),
             rows: None,
+            sizes: None,
             error: None,
         }
     }
@@ -123,6 +128,12 @@ impl BatchInspector {
         }
     }
 
+    /// Something is here that was cut before, into shards of so many rows; the rest of the batch is cut the same way.
+    pub fn sizes(&mut self, sizes: &[usize]) {
+        self.rows(sizes.iter().sum());
+        self.sizes.get_or_insert_with(|| sizes.to_vec());
+    }
+
     fn place(&self) -> String {
         place(&self.path)
     }
@@ -136,6 +147,23 @@ impl BatchInspector {
         match self.error {
             Some(error) => Err(error),
             None => Ok(self.rows.map(|(_, rows, _)| rows)),
+        }
+    }
+
+    /// The rows of each shard for `replicas` replicas: balanced, unless the batch was cut before.
+    pub(crate) fn shard_sizes(
+        mut self,
+        replicas: usize,
+    ) -> Result<Option<Vec<usize>>, DataParallelError> {
+        let cut = self.sizes.take();
+        let rows = self.finish()?;
+        match cut {
+            Some(sizes) if sizes.len() > replicas => Err(DataParallelError::ShardCount {
+                given: sizes.len(),
+                expected: replicas,
+            }),
+            Some(sizes) => Ok(Some(sizes)),
+            None => Ok(rows.map(|rows| balanced_sizes(rows, replicas))),
         }
     }
 }
