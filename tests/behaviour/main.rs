@@ -13,6 +13,7 @@ mod display;
 mod dropout;
 mod equivalence;
 mod failure;
+mod logging;
 mod parameters;
 mod records;
 mod sharded;

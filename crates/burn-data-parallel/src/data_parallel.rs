@@ -133,6 +133,9 @@ impl<M: Module> DataParallel<M> {
             resolved.reason,
             names.join(", "),
         );
+        for warning in &resolved.warnings {
+            log::warn!("{warning}");
+        }
         let module = onto(model, &devices[0]);
         Ok(Self {
             module,

@@ -45,6 +45,8 @@ pub(crate) struct Resolved {
     pub(crate) ordinals: Option<Vec<usize>>,
     /// Why these devices, for the log.
     pub(crate) reason: String,
+    /// What to warn of, for the log.
+    pub(crate) warnings: Vec<String>,
 }
 
 impl DeviceIds {
@@ -87,6 +89,7 @@ impl DeviceIds {
                 devices: devices.clone(),
                 ordinals: None,
                 reason: "given in code".into(),
+                warnings: Vec::new(),
             },
             other => {
                 let device = model_device.ok_or(DataParallelError::NoParameters)?;

@@ -1,7 +1,7 @@
 //! The devices of one backend, in the order of their ordinals.
 
 use burn::tensor::{Device, DeviceType};
-use burn_visible_devices::VisibleDevices;
+use burn_visible_devices::{DeviceKind, VisibleDevices, find_library, imbalance};
 
 use crate::device_ids::Resolved;
 use crate::error::DataParallelError;
@@ -62,7 +62,32 @@ impl Listing {
             devices,
             ordinals: Some(ids.to_vec()),
             reason: self.reason.clone(),
+            warnings: self.warnings(ids),
         })
+    }
+
+    /// What makes these cards slower together than they could be, with the remedy.
+    fn warnings(&self, ids: &[usize]) -> Vec<String> {
+        let Some(visible) = &self.visible else {
+            return Vec::new();
+        };
+        let chosen: Vec<_> = ids
+            .iter()
+            .filter_map(|&id| visible.devices().get(id).cloned())
+            .collect();
+        let mut warnings: Vec<String> = imbalance(&chosen)
+            .map(|odd| odd.to_string())
+            .into_iter()
+            .collect();
+        if chosen.len() > 1 && visible.kind() == DeviceKind::Cuda && find_library("nccl").is_none()
+        {
+            warnings.push(
+                "NCCL was not found, so copies between the cards go through the host; install it, or put the folder of \
+                 libnccl.so.2 on LD_LIBRARY_PATH"
+                    .into(),
+            );
+        }
+        warnings
     }
 
     fn not_found(&self, id: usize, position: usize) -> DataParallelError {
@@ -126,15 +151,11 @@ fn chosen(visible: &VisibleDevices, devices: &[Device]) -> Result<Vec<Device>, D
 fn detect(kind: &DeviceType) -> Option<VisibleDevices> {
     #[cfg(feature = "cuda")]
     if matches!(kind, DeviceType::Cuda) {
-        return Some(VisibleDevices::from_env(
-            burn_visible_devices::DeviceKind::Cuda,
-        ));
+        return Some(VisibleDevices::from_env(DeviceKind::Cuda));
     }
     #[cfg(feature = "rocm")]
     if matches!(kind, DeviceType::Rocm) {
-        return Some(VisibleDevices::from_env(
-            burn_visible_devices::DeviceKind::Rocm,
-        ));
+        return Some(VisibleDevices::from_env(DeviceKind::Rocm));
     }
     None
 }
@@ -153,4 +174,33 @@ fn device_types() -> Vec<DeviceType> {
         #[cfg(feature = "wgpu")]
         DeviceType::Wgpu,
     ]
+}
+
+#[cfg(all(test, feature = "flex"))]
+mod tests {
+    use super::*;
+    use burn_visible_devices::Inventory;
+
+    #[test]
+    fn unequal_cards_are_warned_of_only_where_both_are_used()
+    -> Result<(), Box<dyn std::error::Error>> {
+        let inventory = Inventory::from_json(
+            r#"{"devices": [
+                {"physical": 0, "uuid": "GPU-00", "memory_total_bytes": 80000},
+                {"physical": 1, "uuid": "GPU-01", "memory_total_bytes": 24000}
+            ]}"#,
+        )?;
+        let listing = Listing {
+            devices: vec![Device::flex(), Device::flex()],
+            visible: Some(VisibleDevices::resolve(None, None, &inventory)),
+            reason: "a test".into(),
+        };
+        let unequal = |ids: &[usize]| {
+            let warnings = listing.warnings(ids);
+            warnings.iter().any(|warning| warning.contains("unequal"))
+        };
+        assert!(unequal(&[0, 1]) && unequal(&[1, 0]));
+        assert!(!unequal(&[0]) && !unequal(&[1]));
+        Ok(())
+    }
 }
