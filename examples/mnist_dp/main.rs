@@ -4,6 +4,8 @@
 //! `--help` lists the options.
 
 mod arguments;
+#[path = "../command_line/mod.rs"]
+mod command_line;
 mod dataset;
 mod devices;
 mod model;
@@ -15,27 +17,11 @@ mod training;
 
 use std::process::ExitCode;
 
-use clap::Parser;
-
 use crate::arguments::Arguments;
 use crate::problem::Problem;
 
 fn main() -> ExitCode {
-    let outcome = match Arguments::try_parse() {
-        Ok(arguments) => run(arguments),
-        Err(error) if error.use_stderr() => Err(Problem::command_line(&error)),
-        Err(help) => {
-            print!("{help}");
-            Ok(())
-        }
-    };
-    match outcome {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(problem) => {
-            eprintln!("error: {problem}");
-            ExitCode::from(problem.exit_code())
-        }
-    }
+    command_line::run(run, Problem::exit_code)
 }
 
 fn run(arguments: Arguments) -> Result<(), Problem> {

@@ -20,14 +20,6 @@ pub enum Problem {
 }
 
 impl Problem {
-    /// clap's error in one line.
-    pub fn command_line(error: &clap::Error) -> Self {
-        let text = error.to_string();
-        let first = text.lines().next().unwrap_or_default();
-        let first = first.strip_prefix("error: ").unwrap_or(first);
-        Self::Usage(format!("{first}; --help lists the options"))
-    }
-
     pub fn file(path: &Path, detail: impl ToString) -> Self {
         Self::File {
             path: path.to_owned(),

@@ -7,6 +7,8 @@
 
 mod arguments;
 mod batch;
+#[path = "../command_line/mod.rs"]
+mod command_line;
 mod lines;
 mod model;
 mod problem;
@@ -14,25 +16,12 @@ mod training;
 
 use std::process::ExitCode;
 
-use clap::Parser;
-
 use arguments::Arguments;
 use problem::Problem;
 
 fn main() -> ExitCode {
-    let outcome = match Arguments::try_parse() {
-        Ok(arguments) => training::run(&arguments),
-        Err(error) if error.use_stderr() => Err(Problem::command_line(&error)),
-        Err(help) => {
-            print!("{help}");
-            Ok(())
-        }
-    };
-    match outcome {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(problem) => {
-            eprintln!("error: {problem}");
-            ExitCode::from(problem.exit_code())
-        }
-    }
+    command_line::run(
+        |arguments: Arguments| training::run(&arguments),
+        Problem::exit_code,
+    )
 }

@@ -7,8 +7,6 @@ use thiserror::Error;
 /// Why the program ends with an error.
 #[derive(Debug, Error)]
 pub enum Problem {
-    #[error("{0}")]
-    Usage(String),
     #[error(transparent)]
     Replicas(#[from] DataParallelError),
     #[error("a result cannot be read off its device: {0}")]
@@ -18,16 +16,8 @@ pub enum Problem {
 }
 
 impl Problem {
-    /// clap's error in one line.
-    pub fn command_line(error: &clap::Error) -> Self {
-        let text = error.to_string();
-        let first = text.lines().next().unwrap_or_default();
-        let first = first.strip_prefix("error: ").unwrap_or(first);
-        Self::Usage(format!("{first}; --help lists the options"))
-    }
-
-    /// 2 for a wrong command line, as clap has it; 1 for the rest.
+    /// 1, whatever it is; a wrong command line never gets this far.
     pub fn exit_code(&self) -> u8 {
-        if matches!(self, Self::Usage(_)) { 2 } else { 1 }
+        1
     }
 }
