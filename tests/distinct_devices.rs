@@ -458,6 +458,32 @@ fn dropping() -> DataParallel<DropNet> {
     DataParallel::new(model, DeviceIds::devices(devices)).expect("it wraps")
 }
 
+/// Copies between the same devices in opposite directions, from two threads: each must not wait for the other for ever.
+#[test]
+fn wrappers_with_opposite_orders_of_devices_step_at_once() {
+    let _alone = alone();
+    within(60, || {
+        // On a server of its own, so that a hang here is not one of the other tests.
+        let (_runtime, host) = serve::<3>();
+        let devices = host.devices().expect("the server answers").into_vec();
+        let opposite: Vec<Device> = devices.iter().rev().cloned().collect();
+        let (_, all, _) = bare(5, 1, sgd);
+        std::thread::scope(|scope| {
+            for devices in [&devices, &opposite] {
+                let expected = &all[0];
+                scope.spawn(move || {
+                    let model = wrapped(devices);
+                    for _ in 0..20 {
+                        let x = batch(5, 0, &devices[0]);
+                        let (_, grads) = model.train_step(x, loss).expect("the step works");
+                        assert_close("gradients", &gradients(&model, &grads), expected, TOLERANCE);
+                    }
+                });
+            }
+        });
+    });
+}
+
 /// Three equal shards of two rows; which outputs each replica keeps.
 fn masks(model: &DataParallel<DropNet>) -> Vec<Vec<bool>> {
     let shard = batch(2, 1, model.primary());

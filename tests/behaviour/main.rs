@@ -16,6 +16,7 @@ mod failure;
 mod logging;
 mod parameters;
 mod records;
+#[cfg(feature = "dataset")]
 mod sharded;
 mod structures;
 mod threads;

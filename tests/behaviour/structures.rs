@@ -308,9 +308,19 @@ struct Pair<T, U>(
     U,
 );
 
-#[rustfmt::skip] // a where clause without a comma at its end
+// A where clause that ends in a comma, as rustfmt writes it, and one (`Bare`) that does not.
 #[derive(Scatter, Gather, Clone)]
-struct Ranked<const D: usize> where [(); 1]: Sized {
+struct Ranked<const D: usize>
+where
+    [(); 1]: Sized,
+{
+    x: Tensor<D>,
+}
+
+#[rustfmt::skip]
+#[allow(dead_code)] // it compiles: that is the test
+#[derive(Scatter, Gather, Clone)]
+struct Bare<const D: usize> where [(); 1]: Sized {
     x: Tensor<D>,
 }
 

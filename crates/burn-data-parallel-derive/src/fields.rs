@@ -90,8 +90,9 @@ pub fn impl_header(
     let (impl_generics, type_generics, where_clause) = input.generics.split_for_impl();
     let name = &input.ident;
     let own = where_clause.map(|clause| {
-        let predicates = &clause.predicates;
-        quote!(#predicates,)
+        // One by one: the clause may or may not end in a comma of its own.
+        let predicates = clause.predicates.iter();
+        quote!(#(#predicates,)*)
     });
     let bounds = if input.generics.type_params().next().is_some() {
         bounds
