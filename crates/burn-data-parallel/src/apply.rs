@@ -1,75 +1,28 @@
 //! Apply: run a closure on every replica side by side.
 
-use std::sync::{Arc, PoisonError};
+use std::sync::{Arc, MutexGuard, PoisonError};
 use std::time::Instant;
 
 use burn::module::Module;
-use burn::tensor::Device;
 
 use crate::config::RandomOrder;
 use crate::data_parallel::DataParallel;
-use crate::error::{DataParallelError, Phase};
+use crate::error::{DataParallelError, Phase, Waiting};
 use crate::gather::GatherPlan;
-use crate::inspect::{Traits, check_placement, describe};
+use crate::inspect::{check_placement, describe};
 use crate::layout::Layout;
+use crate::progress::Progress;
+use crate::reading::Traits;
 use crate::replicas::{Replicas, Source};
 use crate::scatter::{BatchInspector, Scatter};
 use crate::shards::Shards;
-use crate::snapshot::{Link, Snapshot};
-use crate::stats::{StepStats, Traffic};
+use crate::slot::Slot;
+use crate::snapshot::Link;
+use crate::stats::{PhaseStats, StepStats};
 use crate::turn::Turn;
+use crate::undo::Undo;
+use crate::watch::{Missing, Ticket};
 use crate::workers::{caught, in_replica};
-
-/// The place of one replica in a step.
-pub(crate) struct Slot {
-    pub(crate) replica: usize,
-    /// Rows of its shard over rows of the batch.
-    pub(crate) share: f64,
-    /// Rows of the batch; 1 where it has none.
-    pub(crate) total_rows: f64,
-    /// How gradients are packed, where they have to move.
-    pub(crate) layout: Option<Arc<Layout>>,
-    device: Device,
-    local: bool,
-    turn: Option<Arc<Turn>>,
-}
-
-impl Slot {
-    /// Run the user's closure, in turn where random numbers are drawn.
-    pub(crate) fn in_turn<T>(&self, run: impl FnOnce() -> T) -> T {
-        let Some(turn) = &self.turn else { return run() };
-        let _turn = turn.wait(self.replica);
-        let result = run();
-        // Backends that queue operations draw when they get to it. Here that is when the queue is flushed; on a server, whose
-        // devices share a generator too, when the operation has run.
-        let drawn = if self.local {
-            self.device.flush()
-        } else {
-            self.device.sync()
-        };
-        // A device that fails here fails again where its results are used, and there it is reported.
-        drop(drawn);
-        result
-    }
-
-    pub(crate) fn device_name(&self) -> String {
-        describe(&self.device)
-    }
-
-    /// The error for a closure that returned one.
-    pub(crate) fn failed(
-        &self,
-        source: Box<dyn std::error::Error + Send + Sync>,
-    ) -> DataParallelError {
-        DataParallelError::Replica {
-            replica: self.replica,
-            device: self.device_name(),
-            phase: Phase::Apply,
-            cause: source.to_string(),
-            source: Some(source),
-        }
-    }
-}
 
 /// What all replicas gave, and how to put it together.
 pub(crate) struct Applied<T> {
@@ -77,6 +30,14 @@ pub(crate) struct Applied<T> {
     pub(crate) plan: GatherPlan,
     pub(crate) total_rows: f64,
     pub(crate) layout: Option<Arc<Layout>>,
+    pub(crate) progress: Arc<Progress>,
+    pub(crate) stats: StepStats,
+}
+
+/// How a batch is cut, and its outputs are put together.
+struct Cut {
+    sizes: Vec<usize>,
+    plan: GatherPlan,
 }
 
 impl<M: Module + 'static> DataParallel<M> {
@@ -86,69 +47,124 @@ impl<M: Module + 'static> DataParallel<M> {
         &self,
         call: &'static str,
         batch: B,
+        link: impl FnOnce(Traits) -> Link + Send + 'static,
+        work: F,
+        finish: impl FnOnce(&Self, &mut Applied<T>) -> Result<R, DataParallelError> + Send + 'static,
+    ) -> Result<R, DataParallelError>
+    where
+        B: Scatter + Send + 'static,
+        T: Send + 'static,
+        R: Send + 'static,
+        F: Fn(&Slot, &M, B) -> Result<T, DataParallelError> + Send + Sync + 'static,
+    {
+        if in_replica() {
+            return Err(DataParallelError::Nested { call });
+        }
+        let Some(watch) = &self.shared.watch else {
+            return self.run_step(&Ticket::default(), batch, link, work, finish);
+        };
+        let model = self.clone();
+        let result = watch.run(move |ticket| model.run_step(ticket, batch, link, work, finish));
+        result.unwrap_or_else(|missing| {
+            let busy = match missing {
+                Missing::TimedOut(progress) => progress.map(|progress| progress.busy()),
+                Missing::NoThread => None,
+            };
+            let waiting = busy.unwrap_or_default().into_iter();
+            Err(DataParallelError::TimedOut {
+                limit: watch.limit,
+                waiting: waiting
+                    .map(|(replica, phase)| Waiting {
+                        replica,
+                        device: describe(&self.shared.devices[replica]),
+                        phase,
+                    })
+                    .collect(),
+            })
+        })
+    }
+
+    fn run_step<B, T, R, F>(
+        &self,
+        ticket: &Ticket,
+        batch: B,
         link: impl FnOnce(Traits) -> Link,
         work: F,
-        finish: impl FnOnce(Applied<T>, &mut StepStats) -> Result<R, DataParallelError>,
+        finish: impl FnOnce(&Self, &mut Applied<T>) -> Result<R, DataParallelError>,
     ) -> Result<R, DataParallelError>
     where
         B: Scatter + Send + 'static,
         T: Send + 'static,
         F: Fn(&Slot, &M, B) -> Result<T, DataParallelError> + Send + Sync + 'static,
     {
-        if in_replica() {
-            return Err(DataParallelError::Nested { call });
-        }
         let shared = &self.shared;
-        let sizes = {
-            let mut inspector = BatchInspector::new(shared.dim);
-            batch.inspect(&mut inspector);
-            inspector.shard_sizes(shared.devices.len())?
-        };
-        let (dim, output_device) = (shared.dim, shared.output_device.clone());
-        let (sizes, plan) = match sizes {
-            Some(sizes) if !sizes.is_empty() => {
-                let plan = GatherPlan::new(dim, output_device, &sizes);
-                (sizes, plan)
-            }
-            // A batch without rows (or with none to split) has the numbers of one device on one device: the primary.
-            _ => (vec![1], GatherPlan::whole(dim, output_device)),
-        };
+        let Cut { sizes, plan } = self.cut(&batch)?;
         let used = sizes.len();
         let devices = &shared.devices[..used];
         let total_rows = sizes.iter().sum::<usize>().max(1) as f64;
+        let progress = Arc::new(shared.progress(used));
+        ticket.show(&progress);
 
         let mut stats = StepStats {
             steps: 1,
             ..StepStats::default()
         };
-        let traits = self.traits();
-        let _training = traits.autodiff.then(|| {
-            // It guards no data, so a panic of another holder says nothing.
-            let training = &shared.training;
-            training.lock().unwrap_or_else(PoisonError::into_inner)
-        });
+        let reading = self
+            .lock()
+            .reading(&self.module, self.version, self.primary());
+        let traits = reading.traits;
+        // It guards no data, so a panic of another holder says nothing.
+        let lock = || {
+            shared
+                .training
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner)
+        };
+        let _training = traits.autodiff.then(lock);
         if traits.misplaced {
             check_placement(&self.module, self.primary())?;
         }
         let link = link(traits);
-        let (started, traffic) = (Instant::now(), Traffic::default());
-        let modules = self.replicas_on(devices, link, &traffic)?;
-        let layout = self.gradient_layout(devices, link, traits);
+        if link == Link::Graph
+            && let Some((from, into)) = shared.routes.staged_among(devices)
+        {
+            return Err(DataParallelError::StagedGraph {
+                from: describe(from),
+                into: describe(into),
+            });
+        }
+        let (started, traffic) = (Instant::now(), shared.traffic());
+        let source = Source {
+            module: &self.module,
+            version: self.version,
+            link,
+            bucket_bytes: shared.bucket_bytes,
+            traffic: &traffic,
+            progress: &progress,
+        };
+        let replicas = self.guarded(&progress, Phase::Broadcast, || {
+            self.lock().at(&source, devices)
+        })?;
+        // Gradients are packed only where they have to move: on one device that would be work for nothing.
+        let apart = devices.iter().any(|device| *device != devices[0]);
+        let layout = (traits.autodiff && link == Link::Leaf && apart)
+            .then(|| self.lock().gradient_layout(&source, &devices[0]));
         stats.broadcast = traffic.phase(started);
 
         let started = Instant::now();
-        let shards = self.guarded(Phase::Scatter, 0, || {
+        let shards = self.guarded(&progress, Phase::Scatter, || {
+            progress.serve_all(Phase::Scatter);
             if used == 1 {
                 vec![batch.to_replica(&devices[0])]
             } else {
                 let mut plan = Shards::new(shared.dim, sizes, devices.to_vec());
+                plan.traffic = Arc::new(shared.traffic());
                 plan.detached = link == Link::Leaf && traits.autodiff;
                 let shards = batch.into_shards(&plan);
                 stats.scatter = plan.traffic.phase(started);
                 shards
             }
         })?;
-
         if shards.len() != used {
             return Err(DataParallelError::ShardCount {
                 given: shards.len(),
@@ -157,100 +173,96 @@ impl<M: Module + 'static> DataParallel<M> {
         }
 
         let undo = if traits.autodiff && traits.buffers {
-            self.buffers()
+            Undo::of(&self.module, &reading, self.primary())
         } else {
-            Undo(None)
+            Undo::nothing()
         };
         let turn = self
             .takes_turns(traits, link, used)
             .then(Arc::<Turn>::default);
         let work = Arc::new(work);
-        let jobs = modules
+        let jobs = replicas
             .into_iter()
             .zip(shards)
             .enumerate()
-            .map(|(replica, (module, shard))| {
+            .map(|(index, (replica, shard))| {
                 let slot = Slot {
-                    replica,
-                    share: plan.weights[replica],
+                    replica: index,
+                    share: plan.weights[index],
                     total_rows,
                     layout: layout.clone(),
-                    device: devices[replica].clone(),
+                    device: devices[index].clone(),
                     local: shared.local,
                     turn: turn.clone(),
+                    progress: progress.clone(),
                 };
                 let work = work.clone();
                 let job: Box<dyn FnOnce() -> Result<T, DataParallelError> + Send> =
-                    Box::new(move || work(&slot, &module, shard));
+                    Box::new(move || {
+                        slot.progress.enter(index, Phase::Broadcast);
+                        let result = work(&slot, &replica.module(), shard)?;
+                        slot.progress.end(index);
+                        Ok(result)
+                    });
                 job
             })
             .collect();
 
         let started = Instant::now();
         let outcomes = shared.workers.run(jobs);
-        stats.apply = Traffic::default().phase(started);
+        stats.apply = PhaseStats::since(started);
         let results = outcomes
             .into_iter()
             .enumerate()
             .map(|(replica, outcome)| {
-                outcome.unwrap_or_else(|cause| Err(self.broken(Phase::Apply, replica, cause)))
+                outcome.unwrap_or_else(|cause| {
+                    let phase = progress.phase(replica).unwrap_or(Phase::Apply);
+                    Err(self.broken(phase, replica, cause))
+                })
             })
             .collect::<Result<Vec<T>, _>>();
         let finished = results.and_then(|results| {
-            let applied = Applied {
+            let mut applied = Applied {
                 results,
                 plan,
                 total_rows,
                 layout,
+                progress: progress.clone(),
+                stats,
             };
-            finish(applied, &mut stats)
+            let result = finish(self, &mut applied)?;
+            if !ticket.end() {
+                // Nobody reads this: the caller has left with the same.
+                return Err(DataParallelError::TimedOut {
+                    limit: std::time::Duration::ZERO,
+                    waiting: Vec::new(),
+                });
+            }
+            shared.meter.commit(applied.stats);
+            Ok(result)
         });
-        if finished.is_ok() {
-            shared.meter.commit(stats);
-        }
         undo.unless_ok(finished, &self.module)
     }
 
-    fn traits(&self) -> Traits {
-        self.lock()
-            .traits(&self.module, self.version, self.primary())
+    fn cut(&self, batch: &impl Scatter) -> Result<Cut, DataParallelError> {
+        let (dim, output_device) = (self.shared.dim, self.shared.output_device.clone());
+        let mut inspector = BatchInspector::new(dim);
+        batch.inspect(&mut inspector);
+        let (sizes, mut plan) = match inspector.shard_sizes(self.shared.devices.len())? {
+            Some(sizes) if !sizes.is_empty() => {
+                let plan = GatherPlan::new(dim, output_device, &sizes);
+                (sizes, plan)
+            }
+            // A batch without rows (or with none to split) has the numbers of one device on one device: the primary.
+            _ => (vec![1], GatherPlan::whole(dim, output_device)),
+        };
+        plan.traffic = Arc::new(self.shared.traffic());
+        Ok(Cut { sizes, plan })
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, Replicas<M>> {
+    fn lock(&self) -> MutexGuard<'_, Replicas<M>> {
         // A panic while replicas are renewed leaves each either whole or absent, so the lock's poison says nothing.
         self.replicas.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn replicas_on(
-        &self,
-        devices: &[Device],
-        link: Link,
-        traffic: &Traffic,
-    ) -> Result<Vec<M>, DataParallelError> {
-        if devices.len() == 1 {
-            return Ok(vec![self.module.clone()]);
-        }
-        let source = Source {
-            module: &self.module,
-            version: self.version,
-            link,
-            bucket_bytes: self.shared.bucket_bytes,
-            traffic,
-        };
-        self.guarded(Phase::Broadcast, 0, || self.lock().at(&source, devices))
-    }
-
-    /// Gradients are packed only where they have to move: on one device that would be work for nothing.
-    fn gradient_layout(
-        &self,
-        devices: &[Device],
-        link: Link,
-        traits: Traits,
-    ) -> Option<Arc<Layout>> {
-        let move_grads = traits.autodiff
-            && link == Link::Leaf
-            && devices.iter().any(|device| *device != devices[0]);
-        move_grads.then(|| Arc::new(Layout::of(&self.module, self.shared.bucket_bytes, true)))
     }
 
     fn takes_turns(&self, traits: Traits, link: Link, used: usize) -> bool {
@@ -267,27 +279,14 @@ impl<M: Module + 'static> DataParallel<M> {
                 })
     }
 
-    /// Running statistics before a step, to put back if it fails.
-    fn buffers(&self) -> Undo {
-        // Statistics that the last forward left pending are applied first, as the next forward would.
-        drop(self.module.valid());
-        let traffic = Traffic::default();
-        Undo(Some(Snapshot::take(
-            &self.module,
-            self.primary(),
-            Link::Leaf,
-            &traffic,
-        )))
-    }
-
     /// Run work of the coordinator, turning a panic of Burn's (a device that is gone) into an error.
     pub(crate) fn guarded<T>(
         &self,
+        progress: &Progress,
         phase: Phase,
-        replica: usize,
         work: impl FnOnce() -> T,
     ) -> Result<T, DataParallelError> {
-        caught(work).map_err(|cause| self.broken(phase, replica, cause))
+        caught(work).map_err(|cause| self.broken(phase, progress.served(), cause))
     }
 
     fn broken(&self, phase: Phase, replica: usize, cause: String) -> DataParallelError {
@@ -298,32 +297,5 @@ impl<M: Module + 'static> DataParallel<M> {
             cause,
             source: None,
         }
-    }
-}
-
-/// The primary's running statistics as they were before a step, where it has some.
-struct Undo(Option<Snapshot<'static>>);
-
-impl Undo {
-    /// `result`, after the running statistics of `module` have been put back if it is an error.
-    fn unless_ok<T, M: Module>(
-        self,
-        result: Result<T, DataParallelError>,
-        module: &M,
-    ) -> Result<T, DataParallelError> {
-        if let (Err(_), Some(snapshot)) = (&result, self.0) {
-            // What the failed step left pending is applied by `valid`, then overwritten by `map` through the cells that a
-            // clone shares; the mapped clone itself, with its copies of the parameters, is not needed.
-            let undone = caught(|| {
-                drop(module.valid());
-                drop(snapshot.restore(module.clone()));
-            });
-            if let Err(cause) = undone {
-                log::error!(
-                    "running statistics could not be put back after a failed step: {cause}"
-                );
-            }
-        }
-        result
     }
 }

@@ -4,12 +4,10 @@ use std::collections::HashMap;
 
 use burn::module::{Module, ModuleVisitor, Param, ParamId};
 use burn::optim::GradientsParams;
-use burn::tensor::{
-    Bool, Device, Int, Tensor,
-    kind::{Autodiff, Basic},
-};
+use burn::tensor::{Bool, Device, Int, Tensor, kind::Basic};
 
-use crate::layout::{Kind, Layout, Place};
+use crate::layout::{Layout, Place};
+use crate::reading::Kind;
 use crate::stats::Traffic;
 
 /// One packed bucket.
@@ -71,32 +69,24 @@ impl Packed {
 
     pub(crate) fn float<const D: usize>(&self, place: &Place) -> Option<Tensor<D>> {
         match self.flats.get(place.bucket)? {
-            Flat::Float(flat) => Some(cut(flat, place)),
+            Flat::Float(flat) => Some(place.cut_value(flat)),
             _ => None,
         }
     }
 
     pub(crate) fn int<const D: usize>(&self, place: &Place) -> Option<Tensor<D, Int>> {
         match self.flats.get(place.bucket)? {
-            Flat::Int(flat) => Some(cut(flat, place)),
+            Flat::Int(flat) => Some(place.cut_value(flat)),
             _ => None,
         }
     }
 
     pub(crate) fn bool<const D: usize>(&self, place: &Place) -> Option<Tensor<D, Bool>> {
         match self.flats.get(place.bucket)? {
-            Flat::Bool(flat) => Some(cut(flat, place)),
+            Flat::Bool(flat) => Some(place.cut_value(flat)),
             _ => None,
         }
     }
-}
-
-fn cut<const D: usize, K: Autodiff>(flat: &Tensor<1, K>, place: &Place) -> Tensor<D, K> {
-    let tensor = flat
-        .clone()
-        .narrow(0, place.offset, place.elements)
-        .reshape(place.shape.clone());
-    place.in_context(tensor)
 }
 
 /// The members of one bucket, side by side; `parts` holds each of them.

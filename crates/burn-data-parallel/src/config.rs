@@ -1,5 +1,7 @@
 //! Configuration.
 
+use std::time::Duration;
+
 use burn::config::Config;
 use burn::module::Module;
 use serde::{Deserialize, Serialize};
@@ -7,6 +9,7 @@ use serde::{Deserialize, Serialize};
 use crate::data_parallel::DataParallel;
 use crate::device_ids::DeviceIds;
 use crate::error::DataParallelError;
+use crate::self_check::OnBadCopy;
 
 /// What replicas do when the model draws random numbers in forward (dropout, noise, randomized activations).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -59,6 +62,12 @@ pub struct DataParallelConfig {
     pub random_order: RandomOrder,
     /// Bytes of a bucket: parameters and gradients move between devices in flat buffers of about this size (25 MiB).
     pub bucket_bytes: usize,
+    /// Seconds that a step may take before it is given up; none means that it is waited for as long as it takes.
+    pub time_limit_seconds: Option<f64>,
+    /// Try copies between all pairs of distinct devices when the wrapper is made, once a pair and process.
+    pub self_check: bool,
+    /// What to do where copies between two devices go wrong.
+    pub on_bad_copy: OnBadCopy,
 }
 
 impl Default for DataParallelConfig {
@@ -71,6 +80,9 @@ impl Default for DataParallelConfig {
             allow_repeated: false,
             random_order: RandomOrder::Auto,
             bucket_bytes: 25 << 20,
+            time_limit_seconds: None,
+            self_check: true,
+            on_bad_copy: OnBadCopy::Error,
         }
     }
 }
@@ -125,18 +137,70 @@ impl DataParallelConfig {
         self
     }
 
+    /// Give a step up that has not ended after `limit`, with a `TimedOut` error that says which replica is in which phase.
+    ///
+    /// The step is undone when it ends after all. Steps of the wrapper and its clones then run one after another on a thread
+    /// of their own, so that the caller can leave. Threads cannot be stopped: where a device never answers, every later step
+    /// is a `TimedOut` error too.
+    pub fn with_time_limit(mut self, limit: Duration) -> Self {
+        self.time_limit_seconds = Some(limit.as_secs_f64());
+        self
+    }
+
+    /// Set [`self_check`](Self::self_check).
+    pub fn with_self_check(mut self, self_check: bool) -> Self {
+        self.self_check = self_check;
+        self
+    }
+
+    /// Set [`on_bad_copy`](Self::on_bad_copy).
+    pub fn with_on_bad_copy(mut self, on_bad_copy: OnBadCopy) -> Self {
+        self.on_bad_copy = on_bad_copy;
+        self
+    }
+
+    /// [`device_ids`](Self::device_ids), or all visible devices.
+    pub(crate) fn ids(&self) -> DeviceIds {
+        match &self.device_ids {
+            Some(ids) => DeviceIds::from(ids.clone()),
+            None => DeviceIds::all(),
+        }
+    }
+
+    /// The time limit of a step; [`check`](Self::check) has seen that it is one.
+    pub(crate) fn limit(&self) -> Option<Duration> {
+        Duration::try_from_secs_f64(self.time_limit_seconds?).ok()
+    }
+
+    pub(crate) fn check(&self) -> Result<(), DataParallelError> {
+        if self.bucket_bytes == 0 {
+            return Err(DataParallelError::InvalidConfig {
+                option: "bucket_bytes",
+                value: "0".into(),
+                remedy: "give at least 1; 26214400 (25 MiB) is the default",
+            });
+        }
+        match self.time_limit_seconds {
+            Some(seconds) if self.limit().is_none_or(|limit| limit.is_zero()) => {
+                Err(DataParallelError::InvalidConfig {
+                    option: "time_limit_seconds",
+                    value: seconds.to_string(),
+                    remedy: "give a number of seconds above 0, or none for no limit",
+                })
+            }
+            _ => Ok(()),
+        }
+    }
+
     /// Wrap `model` by this configuration.
     ///
     /// # Errors
     ///
-    /// As [`DataParallel::new`], and `OutputDevice` where the output device is not one of the device ids, `InvalidConfig` for a bucket of 0
-    /// bytes, and `Placement` where [`strict`](Self::strict) is set and a parameter is not on the primary.
+    /// As [`DataParallel::new`], and `OutputDevice` where the output device is not one of the device ids, `InvalidConfig` for
+    /// a bucket of 0 bytes or a time limit that is none, and `Placement` where [`strict`](Self::strict) is set and a parameter
+    /// is not on the primary.
     pub fn init<M: Module>(&self, model: M) -> Result<DataParallel<M>, DataParallelError> {
-        let ids = match &self.device_ids {
-            Some(ids) => DeviceIds::from(ids.clone()),
-            None => DeviceIds::all(),
-        };
-        self.init_on(model, ids)
+        self.init_on(model, self.ids())
     }
 
     /// Wrap `model` by this configuration on these devices instead of [`device_ids`](Self::device_ids).

@@ -9,11 +9,16 @@ use burn::tensor::{Bool, Device, Int, Tensor};
 use crate::config::{DataParallelConfig, RandomOrder};
 use crate::device_ids::{DeviceIds, Resolved};
 use crate::error::DataParallelError;
-use crate::inspect::{Traits, check_placement, describe, has_leaves_only};
+use crate::inspect::{check_placement, describe, has_leaves_only};
 use crate::listing::is_local;
+use crate::progress::Progress;
+use crate::reading::Reading;
 use crate::replicas::{Replicas, private_copy};
+use crate::routes::Routes;
+use crate::self_check;
 use crate::snapshot::{Link, Snapshot};
 use crate::stats::{Meter, StepStats, Traffic};
+use crate::watch::Watch;
 use crate::workers::Workers;
 
 /// A module that trains and runs on several devices: one replica each, the batch split over them.
@@ -74,9 +79,29 @@ pub(crate) struct Shared {
     pub(crate) bucket_bytes: usize,
     pub(crate) workers: Workers,
     pub(crate) meter: Meter,
+    /// The time limit of a step, where there is one.
+    pub(crate) watch: Option<Watch>,
+    pub(crate) routes: Arc<Routes>,
+    #[cfg(feature = "fault-injection")]
+    faults: Option<crate::faults::Faults>,
     /// Held through a step in training mode: steps of several threads would extend graphs that share the primary's
     /// parameters, which Burn's autodiff does not bear (see `takes_turns`).
     pub(crate) training: Mutex<()>,
+}
+
+impl Shared {
+    /// The copies of one phase.
+    pub(crate) fn traffic(&self) -> Traffic {
+        Traffic::on(&self.routes)
+    }
+
+    /// The board of a step on the first `used` replicas.
+    pub(crate) fn progress(&self, used: usize) -> Progress {
+        let progress = Progress::new(used);
+        #[cfg(feature = "fault-injection")]
+        let progress = progress.with_faults(self.faults.clone());
+        progress
+    }
 }
 
 fn next_version() -> u64 {
@@ -100,13 +125,7 @@ impl<M: Module> DataParallel<M> {
         device_ids: DeviceIds,
         config: &DataParallelConfig,
     ) -> Result<Self, DataParallelError> {
-        if config.bucket_bytes == 0 {
-            return Err(DataParallelError::InvalidConfig {
-                option: "bucket_bytes",
-                value: "0".into(),
-                remedy: "give at least 1; 26214400 (25 MiB) is the default",
-            });
-        }
+        config.check()?;
         let model_device = model.devices().into_iter().next();
         let resolved = device_ids.resolve(model_device.as_ref(), config.allow_repeated)?;
         let devices = match &model_device {
@@ -136,11 +155,13 @@ impl<M: Module> DataParallel<M> {
         for warning in &resolved.warnings {
             log::warn!("{warning}");
         }
+        let watch = config.limit().map(Watch::start).transpose()?;
+        let routes = Arc::new(check_copies(config, &devices, watch.as_ref())?);
         let module = onto(model, &devices[0]);
         Ok(Self {
             module,
             version: next_version(),
-            replicas: Arc::new(Mutex::new(Replicas::new(devices.len()))),
+            replicas: Replicas::shared(devices.len()),
             shared: Arc::new(Shared {
                 ordinals: resolved.ordinals,
                 local: devices.iter().all(is_local),
@@ -151,6 +172,10 @@ impl<M: Module> DataParallel<M> {
                 bucket_bytes: config.bucket_bytes,
                 workers,
                 meter: Meter::default(),
+                watch,
+                routes,
+                #[cfg(feature = "fault-injection")]
+                faults: crate::faults::Faults::current(),
                 training: Mutex::new(()),
             }),
         })
@@ -172,7 +197,7 @@ impl<M: Module> DataParallel<M> {
             module,
             version: next_version(),
             shared: self.shared.clone(),
-            replicas: Arc::new(Mutex::new(Replicas::new(self.shared.devices.len()))),
+            replicas: Replicas::shared(self.shared.devices.len()),
         }
     }
 
@@ -189,7 +214,7 @@ impl<M: Module> DataParallel<M> {
     /// Change the wrapped module by any function; replicas follow before the next step.
     pub fn map_module(self, change: impl FnOnce(M) -> M) -> Self {
         let mut changed = self.with_module(change);
-        changed.replicas = Arc::new(Mutex::new(Replicas::new(changed.shared.devices.len())));
+        changed.replicas = Replicas::shared(changed.shared.devices.len());
         changed
     }
 
@@ -249,7 +274,7 @@ impl<M: Module> DataParallel<M> {
         self.shared.meter.total()
     }
 
-    /// "2 replicas on [0: Flex, 0: Flex], primary Flex": what `{}` and `{:?}` show.
+    /// "0: Flex, 0: Flex": the replicas' devices, as `{}` and `{:?}` show them.
     pub(crate) fn summary(&self) -> String {
         let names: Vec<String> = self
             .shared
@@ -307,15 +332,43 @@ fn output_device(
         })
 }
 
+/// The routes between `devices`, once their copies have been tried where `config` says so.
+fn check_copies(
+    config: &DataParallelConfig,
+    devices: &[Device],
+    watch: Option<&Watch>,
+) -> Result<Routes, DataParallelError> {
+    let mut routes = Routes::new();
+    if !config.self_check {
+        return Ok(routes);
+    }
+    let (devices, on_bad_copy) = (devices.to_vec(), config.on_bad_copy);
+    let check = move || {
+        self_check::check(&devices, &mut routes, on_bad_copy)?;
+        Ok(routes)
+    };
+    match watch {
+        None => check(),
+        Some(watch) => watch.run(move |_| check()).unwrap_or_else(|_| {
+            Err(DataParallelError::TimedOut {
+                limit: watch.limit,
+                waiting: Vec::new(),
+            })
+        }),
+    }
+}
+
 /// `model` on `device`: every parameter initialized and a leaf, tied parameters still tied, and clones elsewhere untouched.
 fn onto<M: Module>(model: M, device: &Device) -> M {
     model.visit(&mut Initialize);
     if model.devices().iter().all(|other| other == device) && has_leaves_only(&model) {
         return model;
     }
+    let reading = Arc::new(Reading::of(&model, device));
     // Forked too, for tensors that are no parameters: no snapshot sees them.
-    let copy = private_copy(&model, Traits::of(&model, device)).fork(device);
-    Snapshot::take(&model, device, Link::Leaf, &Traffic::default()).restore(copy)
+    let copy = private_copy(&model, reading.traits).fork(device);
+    let traffic = Traffic::default();
+    Snapshot::take(&model, &reading, device, Link::Leaf, &traffic).restore(copy)
 }
 
 /// Lazy parameters draw their values when first read; reading them here makes all replicas copies of one draw.

@@ -110,17 +110,17 @@ impl DeviceIds {
                 listing.pick(&ids)?
             }
         };
-        check_count(resolved.devices.len().max(1))?;
-        let repeats_asked_for = matches!(self.selection, Selection::Repeat { .. });
-        if !allow_repeated && !repeats_asked_for {
-            check_distinct(&resolved.devices)?;
-        }
-        check_backend(&resolved.devices)?;
         if resolved.devices.is_empty() {
             return Err(DataParallelError::NoDevices {
                 available: "no device was given".into(),
             });
         }
+        check_count(resolved.devices.len())?;
+        let repeats_asked_for = matches!(self.selection, Selection::Repeat { .. });
+        if !allow_repeated && !repeats_asked_for {
+            check_distinct(&resolved.devices)?;
+        }
+        check_backend(&resolved.devices)?;
         Ok(resolved)
     }
 }

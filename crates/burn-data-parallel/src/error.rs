@@ -10,8 +10,10 @@ pub enum Phase {
     Broadcast,
     /// Splitting the batch and moving each shard to its replica's device.
     Scatter,
-    /// Running the closure on a replica: forward, and in `train_step` backward too.
+    /// Running the closure on a replica.
     Apply,
+    /// Running backward on a replica in [`train_step`](crate::DataParallel::train_step), and packing its gradients.
+    Backward,
     /// Putting outputs together on the output device.
     Gather,
     /// Summing gradients onto the primary.
@@ -24,6 +26,7 @@ impl std::fmt::Display for Phase {
             Phase::Broadcast => "broadcast",
             Phase::Scatter => "scatter",
             Phase::Apply => "apply",
+            Phase::Backward => "backward",
             Phase::Gather => "gather",
             Phase::Reduce => "reduce",
         })
@@ -288,6 +291,42 @@ pub enum DataParallelError {
         source: Option<Box<dyn std::error::Error + Send + Sync>>,
     },
 
+    /// Copies between two devices do not arrive as they were sent.
+    #[error(
+        "the self-check failed: copies from {from} to {into} go wrong ({problem}), so training on both would give wrong numbers without a word. Use device ids without one of them; or let such copies go through the host: DataParallelConfig::with_on_bad_copy(OnBadCopy::HostStaged); NCCL_P2P_DISABLE=1 in the environment helps where peer access is broken"
+    )]
+    SelfCheck {
+        /// The device that sent.
+        from: String,
+        /// The device that received.
+        into: String,
+        /// What was wrong.
+        problem: String,
+    },
+
+    /// `forward` in training mode between devices whose copies go through the host.
+    #[error(
+        "copies from {from} to {into} go through the host, where autodiff cannot follow them, so `forward` in training mode would lose gradients; use `train_step`, which reduces gradients itself"
+    )]
+    StagedGraph {
+        /// The device that sends.
+        from: String,
+        /// The device that receives.
+        into: String,
+    },
+
+    /// A step did not end within the time limit ([`DataParallelConfig::with_time_limit`](crate::DataParallelConfig)).
+    #[error(
+        "no end after {limit:?}, the time limit of a step: {}. The step was given up, and the model is as before it. A replica that is only slow needs a longer limit (the first step of a GPU tunes its kernels, which takes a minute and more); one that is stuck keeps its thread, and every later step fails like this, until the program is started anew without its device",
+        waiting_text(waiting)
+    )]
+    TimedOut {
+        /// The limit.
+        limit: std::time::Duration,
+        /// The replicas that had not ended: of this step, or of an earlier one that is still in the way.
+        waiting: Vec<Waiting>,
+    },
+
     /// The wrapper was called from inside a replica's closure.
     #[error(
         "{call} was called from inside a replica's closure; call the replica that the closure is given, not the wrapper"
@@ -305,4 +344,31 @@ pub enum DataParallelError {
         /// The operating system's reason.
         cause: std::io::Error,
     },
+}
+
+/// A replica that had not ended at the time limit.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Waiting {
+    /// The replica, by position in the list of device ids.
+    pub replica: usize,
+    /// Its device.
+    pub device: String,
+    /// What it was doing.
+    pub phase: Phase,
+}
+
+fn waiting_text(waiting: &[Waiting]) -> String {
+    if waiting.is_empty() {
+        return "all replicas had ended, and the results were being put together".into();
+    }
+    let parts = waiting.iter().map(|waiting| {
+        let Waiting {
+            replica,
+            device,
+            phase,
+        } = waiting;
+        format!("replica {replica} on {device} is still in {phase}")
+    });
+    parts.collect::<Vec<_>>().join(", ")
 }

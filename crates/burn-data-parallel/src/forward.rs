@@ -4,12 +4,12 @@ use std::time::Instant;
 
 use burn::module::Module;
 
+use crate::apply::Applied;
 use crate::data_parallel::DataParallel;
 use crate::error::{DataParallelError, Phase};
 use crate::gather::{Gather, GatherPlan};
 use crate::scatter::Scatter;
 use crate::snapshot::Link;
-use crate::stats::StepStats;
 
 impl<M: Module + 'static> DataParallel<M> {
     /// Split `batch`, run `forward` on every replica side by side, and gather the outputs in order on the output device.
@@ -70,7 +70,7 @@ impl<M: Module + 'static> DataParallel<M> {
         E: Into<Box<dyn std::error::Error + Send + Sync>>,
         F: Fn(&M, B) -> Result<O, E> + Send + Sync + 'static,
     {
-        let link = |traits: crate::inspect::Traits| {
+        let link = |traits: crate::reading::Traits| {
             if traits.autodiff {
                 Link::Graph
             } else {
@@ -85,20 +85,27 @@ impl<M: Module + 'static> DataParallel<M> {
                 slot.in_turn(|| forward(replica, shard))
                     .map_err(|error| slot.failed(error.into()))
             },
-            |applied, stats| self.gather(applied.results, &applied.plan, stats),
+            |model, applied| {
+                let outputs = std::mem::take(&mut applied.results);
+                model.gather(outputs, &applied.plan.clone(), applied)
+            },
         )
     }
 
     /// Put outputs together on the output device.
-    pub(crate) fn gather<O: Gather>(
+    pub(crate) fn gather<O: Gather, T>(
         &self,
         outputs: Vec<O>,
         plan: &GatherPlan,
-        stats: &mut StepStats,
+        applied: &mut Applied<T>,
     ) -> Result<O, DataParallelError> {
         let started = Instant::now();
-        let output = self.guarded(Phase::Gather, 0, || O::gather_shards(outputs, plan))??;
-        stats.gather = plan.traffic.phase(started);
+        let progress = &applied.progress;
+        let output = self.guarded(progress, Phase::Gather, || {
+            progress.serve_all(Phase::Gather);
+            O::gather_shards(outputs, plan)
+        })??;
+        applied.stats.gather = plan.traffic.phase(started);
         Ok(output)
     }
 }

@@ -2,20 +2,10 @@
 
 use std::collections::HashMap;
 
-use burn::module::{Module, ModuleVisitor, Param, ParamId};
-use burn::tensor::{
-    Bool, DType, GradientCheckpointingStrategy, Int, Shape, Tensor, kind::Autodiff,
-};
+use burn::module::ParamId;
+use burn::tensor::{DType, Shape, Tensor, kind::Autodiff};
 
-use crate::inspect::untied;
-
-/// The kind of a bucket's tensors.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Kind {
-    Float,
-    Int,
-    Bool,
-}
+use crate::reading::{Kind, Part, Reading, in_context};
 
 /// One flat buffer.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -33,24 +23,24 @@ pub(crate) struct Place {
     pub(crate) bucket: usize,
     pub(crate) offset: usize,
     pub(crate) elements: usize,
-    pub(crate) shape: Shape,
-    pub(crate) requires_grad: bool,
-    /// The autodiff setting of the parameter's tensor; none where it has no autodiff.
-    context: Option<GradientCheckpointingStrategy>,
+    pub(crate) part: Part,
 }
 
 impl Place {
-    /// `tensor` with the parameter's autodiff setting.
-    pub(crate) fn in_context<const D: usize, K: Autodiff>(
+    /// The parameter's part of `flat`.
+    pub(crate) fn cut<const D: usize, K: Autodiff>(&self, flat: &Tensor<1, K>) -> Tensor<D, K> {
+        let shape: Shape = self.part.shape.clone();
+        flat.clone()
+            .narrow(0, self.offset, self.elements)
+            .reshape(shape)
+    }
+
+    /// The parameter's part of `flat`, with the parameter's autodiff setting.
+    pub(crate) fn cut_value<const D: usize, K: Autodiff>(
         &self,
-        tensor: Tensor<D, K>,
+        flat: &Tensor<1, K>,
     ) -> Tensor<D, K> {
-        match self.context {
-            Some(strategy) => tensor
-                .autodiff()
-                .with_gradient_checkpointing_strategy(strategy),
-            None => tensor,
-        }
+        in_context(self.cut(flat), self.part.context)
     }
 }
 
@@ -66,103 +56,76 @@ pub(crate) struct Layout {
 }
 
 impl Layout {
-    /// The layout of all parameters of `module`, or of those alone that take gradients.
-    pub(crate) fn of<M: Module>(module: &M, bucket_bytes: usize, trainable_only: bool) -> Self {
-        let mut builder = Builder {
-            layout: Layout::default(),
-            bucket_bytes,
-            trainable_only,
-        };
-        module.visit(&mut builder);
-        builder.layout
+    /// The layout of the gradients: of all parameters that take one.
+    pub(crate) fn of_gradients(reading: &Reading, bucket_bytes: usize) -> Self {
+        let parts = reading.parts.iter().filter(|part| part.requires_grad);
+        Self::of(parts, bucket_bytes)
     }
 
-    /// The layout of the values of all parameters but those whose places differ, which move one by one.
-    pub(crate) fn of_values<M: Module>(module: &M, bucket_bytes: usize) -> Self {
-        let mut layout = Self::of(module, bucket_bytes, false);
-        let untied = untied(module);
-        if !untied.is_empty() {
-            // Offsets would have holes; such modules are rare, so all their values move one by one.
-            layout = Self::default();
+    /// The layout of the values of all parameters. It is empty where a parameter's places differ: offsets would have holes, and
+    /// such modules are rare, so all their values move one by one.
+    pub(crate) fn of_values(reading: &Reading, bucket_bytes: usize) -> Self {
+        if reading.untied.is_empty() {
+            Self::of(reading.parts.iter(), bucket_bytes)
+        } else {
+            Self::default()
+        }
+    }
+
+    fn of<'a>(parts: impl Iterator<Item = &'a Part>, bucket_bytes: usize) -> Self {
+        let mut layout = Self::default();
+        for part in parts {
+            // Quantized values have scales beside them and cannot lie in a flat buffer; they move alone.
+            let quantized = matches!(part.dtype, DType::QFloat(_));
+            if !quantized && !layout.places.contains_key(&part.id) {
+                layout.add(part, bucket_bytes);
+            }
         }
         layout
     }
-}
 
-struct Builder {
-    layout: Layout,
-    bucket_bytes: usize,
-    trainable_only: bool,
-}
-
-impl Builder {
-    fn add<const D: usize, K: Autodiff>(
-        &mut self,
-        id: ParamId,
-        kind: Kind,
-        tensor: &Tensor<D, K>,
-        requires_grad: bool,
-    ) {
-        let dtype = tensor.dtype();
-        // Quantized values have scales beside them and cannot lie in a flat buffer; they move alone.
-        let quantized = matches!(dtype, DType::QFloat(_));
-        let known = self.layout.places.contains_key(&id);
-        if known || quantized || (self.trainable_only && !requires_grad) {
-            return;
-        }
-        let shape = tensor.shape();
-        let elements = shape.num_elements();
-        let buckets = &mut self.layout.buckets;
-        let open = buckets.iter().position(|bucket| {
-            bucket.kind == kind && bucket.dtype == dtype && bucket.bytes < self.bucket_bytes
+    fn add(&mut self, part: &Part, bucket_bytes: usize) {
+        let open = self.buckets.iter().position(|bucket| {
+            bucket.kind == part.kind && bucket.dtype == part.dtype && bucket.bytes < bucket_bytes
         });
         let index = open.unwrap_or_else(|| {
-            buckets.push(Bucket {
-                kind,
-                dtype,
+            self.buckets.push(Bucket {
+                kind: part.kind,
+                dtype: part.dtype,
                 bytes: 0,
                 members: Vec::new(),
                 elements: 0,
             });
-            buckets.len() - 1
+            self.buckets.len() - 1
         });
-        let bucket = &mut buckets[index];
-        self.layout.places.insert(
-            id,
+        let elements = part.shape.num_elements();
+        let bucket = &mut self.buckets[index];
+        self.places.insert(
+            part.id,
             Place {
                 bucket: index,
                 offset: bucket.elements,
                 elements,
-                shape,
-                requires_grad,
-                context: tensor.gradient_checkpointing_strategy(),
+                part: part.clone(),
             },
         );
-        bucket.members.push(id);
+        bucket.members.push(part.id);
         bucket.elements += elements;
-        bucket.bytes += elements * dtype.size();
-    }
-}
-
-impl ModuleVisitor for Builder {
-    fn visit_float<const D: usize>(&mut self, param: &Param<Tensor<D>>) {
-        self.add(param.id, Kind::Float, param, param.is_require_grad());
-    }
-
-    fn visit_int<const D: usize>(&mut self, param: &Param<Tensor<D, Int>>) {
-        self.add(param.id, Kind::Int, param, false);
-    }
-
-    fn visit_bool<const D: usize>(&mut self, param: &Param<Tensor<D, Bool>>) {
-        self.add(param.id, Kind::Bool, param, false);
+        bucket.bytes += elements * part.dtype.size();
     }
 }
 
 #[cfg(all(test, feature = "flex"))]
 mod tests {
     use super::*;
+    use burn::module::Module;
     use burn::nn::{Linear, LinearConfig};
     use burn::tensor::Device;
+
+    fn layout(module: &Vec<Linear>, bucket_bytes: usize) -> Layout {
+        let device = Device::flex().autodiff();
+        Layout::of_values(&Reading::of(module, &device), bucket_bytes)
+    }
 
     fn layers(count: usize, width: usize) -> Vec<Linear> {
         let device = Device::flex().autodiff();
@@ -177,7 +140,7 @@ mod tests {
             let module = layers(count, width);
             let bytes = module.num_params() * 4;
             for bucket_bytes in [1, 64, 1000, 4096, 25 << 20] {
-                let layout = Layout::of(&module, bucket_bytes, false);
+                let layout = layout(&module, bucket_bytes);
                 let most = bytes.div_ceil(bucket_bytes).min(2 * count);
                 assert!(
                     (1..=most).contains(&layout.buckets.len()),
@@ -190,8 +153,8 @@ mod tests {
 
     #[test]
     fn more_parameters_of_the_same_bytes_need_no_more_buckets() {
-        let few = Layout::of(&layers(4, 64), 8192, false);
-        let many = Layout::of(&layers(64, 16), 8192, false);
+        let few = layout(&layers(4, 64), 8192);
+        let many = layout(&layers(64, 16), 8192);
         let bytes = |layout: &Layout| layout.buckets.iter().map(|b| b.bytes).sum::<usize>();
         assert!(bytes(&many).abs_diff(bytes(&few)) < 4096);
         assert!(many.buckets.len() <= bytes(&few).div_ceil(8192));
@@ -199,7 +162,7 @@ mod tests {
 
     #[test]
     fn members_lie_side_by_side() {
-        let layout = Layout::of(&layers(5, 8), 1 << 20, false);
+        let layout = layout(&layers(5, 8), 1 << 20);
         let mut next = 0;
         for id in &layout.buckets[0].members {
             let place = &layout.places[id];

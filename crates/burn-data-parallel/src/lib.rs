@@ -12,11 +12,15 @@
 mod apply;
 #[cfg(feature = "dataset")]
 mod batcher;
+mod broadcast;
 mod bucket;
 mod config;
 mod data_parallel;
 mod device_ids;
 mod error;
+#[cfg(feature = "fault-injection")]
+#[doc(hidden)] // for tests: makes steps fail on purpose
+pub mod faults;
 mod forward;
 mod gather;
 mod inspect;
@@ -24,17 +28,24 @@ mod layout;
 mod listing;
 mod loss;
 mod module;
+mod progress;
+mod reading;
 mod reduce;
 mod replicas;
+mod routes;
 mod scatter;
 mod schedule;
+mod self_check;
 mod shards;
+mod slot;
 mod snapshot;
 mod stats;
 #[cfg(feature = "train")]
 mod train;
 mod train_step;
 mod turn;
+mod undo;
+mod watch;
 mod workers;
 
 #[cfg(feature = "dataset")]
@@ -42,10 +53,11 @@ pub use batcher::ShardedBatcher;
 pub use config::{DataParallelConfig, RandomOrder};
 pub use data_parallel::DataParallel;
 pub use device_ids::DeviceIds;
-pub use error::{DataParallelError, Phase};
+pub use error::{DataParallelError, Phase, Waiting};
 pub use gather::{Gather, GatherPlan, Mean, PerReplica, Sum};
 pub use loss::{Loss, LossWeight, StepResult};
 pub use scatter::{BatchInspector, Rows, Scatter, Sharded, share};
+pub use self_check::OnBadCopy;
 pub use shards::{Shards, balanced_sizes};
 pub use stats::{PhaseStats, StepStats};
 #[cfg(feature = "train")]

@@ -96,7 +96,7 @@ pub trait StepResult: Send + 'static {
     /// The output beside the loss, as one replica gives it.
     type Output: Gather + Send + 'static;
     /// What `train_step` returns for the whole batch.
-    type Gathered;
+    type Gathered: Send + 'static;
 
     /// The loss and the output of one replica.
     ///

@@ -10,7 +10,7 @@ use burn::tensor::Device;
 
 use crate::data_parallel::DataParallel;
 use crate::inspect::describe;
-use crate::stats::Traffic;
+use crate::stats::PhaseStats;
 
 /// No `enter_module`: paths and record keys are those of the wrapped module, so there is no `module.` prefix.
 impl<M: Module> Module for DataParallel<M> {
@@ -57,10 +57,7 @@ impl<M: Module> Module for DataParallel<M> {
     fn map<Mapper: ModuleMapper>(self, mapper: &mut Mapper) -> Self {
         let started = Instant::now();
         let mapped = self.with_module(|module| module.map(mapper));
-        mapped
-            .shared
-            .meter
-            .optimizer(Traffic::default().phase(started));
+        mapped.shared.meter.optimizer(PhaseStats::since(started));
         mapped
     }
 }

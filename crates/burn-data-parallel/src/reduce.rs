@@ -7,7 +7,9 @@ use burn::optim::GradientsParams;
 use burn::tensor::{Device, Tensor};
 
 use crate::bucket::PackedGrads;
+use crate::error::Phase;
 use crate::layout::Layout;
+use crate::progress::Progress;
 use crate::schedule::{Transfer, reduce_tree};
 use crate::stats::Traffic;
 
@@ -38,28 +40,74 @@ impl Grads {
     }
 }
 
-/// Sum the replicas' gradients on the first one's device, and multiply by `factor`.
-///
-/// A parameter that only some replicas used gets the sum of those: the others' gradient is zero. The order is fixed (plain
-/// gradients from first to last, buckets as a binary tree), so the same step gives the same bits.
-pub(crate) fn onto_primary<M: Module>(
-    module: &M,
-    parts: Vec<Grads>,
-    devices: &[Device],
-    factor: f64,
-    layout: Option<&Layout>,
-    traffic: &Traffic,
-) -> GradientsParams {
-    let (mut plain, mut packed) = (Vec::new(), Vec::new());
-    for part in parts {
-        match part {
-            Grads::Plain(grads) => plain.push(grads),
-            Grads::Packed(grads) => packed.push(grads),
+/// How gradients come to the primary: the devices of the replicas, and how their buckets are laid out if they have to move.
+pub(crate) struct Reduce<'a> {
+    pub(crate) devices: &'a [Device],
+    pub(crate) layout: Option<&'a Layout>,
+    pub(crate) traffic: &'a Traffic,
+    pub(crate) progress: &'a Progress,
+}
+
+impl Reduce<'_> {
+    /// Sum the replicas' gradients on the first one's device, and multiply by `factor`.
+    ///
+    /// A parameter that only some replicas used gets the sum of those: the others' gradient is zero. The order is fixed (plain
+    /// gradients from first to last, buckets as a binary tree), so the same step gives the same bits.
+    pub(crate) fn onto_primary<M: Module>(
+        &self,
+        module: &M,
+        parts: Vec<Grads>,
+        factor: f64,
+    ) -> GradientsParams {
+        let (mut plain, mut packed) = (Vec::new(), Vec::new());
+        for part in parts {
+            match part {
+                Grads::Plain(grads) => plain.push(grads),
+                Grads::Packed(grads) => packed.push(grads),
+            }
+        }
+        match self.layout {
+            Some(layout) => self.sum_packed(module, packed, factor, layout),
+            None => {
+                self.progress.serve_all(Phase::Reduce);
+                sum_plain(module, plain, factor)
+            }
         }
     }
-    match layout {
-        Some(layout) => sum_packed(module, packed, devices, factor, layout, traffic),
-        None => sum_plain(module, plain, factor),
+
+    fn sum_packed<M: Module>(
+        &self,
+        module: &M,
+        parts: Vec<PackedGrads>,
+        factor: f64,
+        layout: &Layout,
+    ) -> GradientsParams {
+        let mut present = HashSet::new();
+        let mut flats = Vec::with_capacity(parts.len());
+        for part in parts {
+            present.extend(part.present);
+            flats.push(part.flats);
+        }
+        for Transfer { from, into } in reduce_tree(flats.len()) {
+            self.progress.serve(from, Phase::Reduce);
+            let given = std::mem::take(&mut flats[from]);
+            let own = std::mem::take(&mut flats[into]);
+            flats[into] = own
+                .into_iter()
+                .zip(given)
+                .map(|(own, given)| own + self.traffic.to_device(given, &self.devices[into]))
+                .collect();
+        }
+        let mut sum = flats.into_iter().next().unwrap_or_default();
+        scale(&mut sum, factor);
+        let mut unpack = Unpack {
+            sum,
+            layout,
+            present,
+            grads: GradientsParams::new(),
+        };
+        module.visit(&mut unpack);
+        unpack.grads
     }
 }
 
@@ -104,41 +152,6 @@ impl ModuleVisitor for PlainSum {
     }
 }
 
-fn sum_packed<M: Module>(
-    module: &M,
-    parts: Vec<PackedGrads>,
-    devices: &[Device],
-    factor: f64,
-    layout: &Layout,
-    traffic: &Traffic,
-) -> GradientsParams {
-    let mut present = HashSet::new();
-    let mut flats = Vec::with_capacity(parts.len());
-    for part in parts {
-        present.extend(part.present);
-        flats.push(part.flats);
-    }
-    for Transfer { from, into } in reduce_tree(flats.len()) {
-        let given = std::mem::take(&mut flats[from]);
-        let own = std::mem::take(&mut flats[into]);
-        flats[into] = own
-            .into_iter()
-            .zip(given)
-            .map(|(own, given)| own + traffic.to_device(given, &devices[into]))
-            .collect();
-    }
-    let mut sum = flats.into_iter().next().unwrap_or_default();
-    scale(&mut sum, factor);
-    let mut unpack = Unpack {
-        sum,
-        layout,
-        present,
-        grads: GradientsParams::new(),
-    };
-    module.visit(&mut unpack);
-    unpack.grads
-}
-
 fn scale(flats: &mut Vec<Tensor<1>>, factor: f64) {
     if factor != 1.0 {
         *flats = std::mem::take(flats)
@@ -162,10 +175,7 @@ impl ModuleVisitor for Unpack<'_> {
             return;
         }
         if let Some(place) = self.layout.places.get(&param.id) {
-            let grad: Tensor<D> = self.sum[place.bucket]
-                .clone()
-                .narrow(0, place.offset, place.elements)
-                .reshape(place.shape.clone());
+            let grad: Tensor<D> = place.cut(&self.sum[place.bucket]);
             self.grads.register(param.id, grad);
         }
     }

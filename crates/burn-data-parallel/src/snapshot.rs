@@ -1,14 +1,16 @@
-//! A module's values on another device, put into a copy of the module.
+//! A module's values on another device, put into copies of the module.
 
 use std::any::Any;
 use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
 
 use burn::module::{Flag, Module, ModuleMapper, ModuleVisitor, Param, ParamId, ParameterValue};
 use burn::tensor::{Bool, Device, Int, Tensor};
 
 use crate::bucket::Packed;
-use crate::inspect::{is_trainable, untied};
-use crate::layout::Layout;
+use crate::inspect::is_trainable;
+use crate::layout::{Layout, Place};
+use crate::reading::Reading;
 use crate::stats::Traffic;
 
 /// How the copies relate to the primary's parameters.
@@ -22,25 +24,39 @@ pub(crate) enum Link {
 
 /// Values by parameter id. A parameter that stands in several places (tied weights) is copied once and stays tied, unless its
 /// places have come to hold different values: then each place is copied for itself.
-#[derive(Default)]
-pub(crate) struct Snapshot<'a> {
-    tensors: HashMap<Key, Box<dyn Any + Send>>,
-    flags: HashMap<ParamId, bool>,
-    packed: Option<(&'a Layout, Packed)>,
-    places: Places,
+///
+/// Clones share the values, so that several copies of a module on one device are made of one snapshot, each on its own thread.
+#[derive(Clone)]
+pub(crate) struct Snapshot {
+    tensors: Arc<HashMap<Key, Box<dyn Any + Send + Sync>>>,
+    flags: Arc<HashMap<ParamId, bool>>,
+    packed: Option<(Arc<Layout>, Packed)>,
+    reading: Arc<Reading>,
 }
 
 /// A parameter, and which of its places; always the first where all places hold one value.
 type Key = (ParamId, usize);
 
+/// A float value, and whether a leaf is to be made of it.
+struct Float<const D: usize> {
+    value: Tensor<D>,
+    leaf: Option<bool>,
+}
+
 /// Numbers the places of untied parameters in order of visit.
-#[derive(Default)]
-struct Places {
-    untied: HashSet<ParamId>,
+struct Places<'a> {
+    untied: &'a HashSet<ParamId>,
     seen: HashMap<ParamId, usize>,
 }
 
-impl Places {
+impl<'a> Places<'a> {
+    fn of(reading: &'a Reading) -> Self {
+        Self {
+            untied: &reading.untied,
+            seen: HashMap::new(),
+        }
+    }
+
     fn next(&mut self, id: ParamId) -> Key {
         if !self.untied.contains(&id) {
             return (id, 0);
@@ -51,107 +67,116 @@ impl Places {
     }
 }
 
-impl<'a> Snapshot<'a> {
+impl Snapshot {
     /// Copy the values of `module` to `device`, each on its own.
     pub(crate) fn take<M: Module>(
         module: &M,
+        reading: &Arc<Reading>,
         device: &Device,
         link: Link,
         traffic: &Traffic,
     ) -> Self {
-        Self::collect(module, device, link, traffic, None)
+        Self::collect(module, reading, device, link, traffic, None)
     }
 
     /// The values of `module`: those that lie in buckets from `packed`, which is on `device`; what lies in none is moved there.
     pub(crate) fn take_packed<M: Module>(
         module: &M,
+        reading: &Arc<Reading>,
         device: &Device,
-        layout: &'a Layout,
-        packed: Packed,
+        packed: (Arc<Layout>, Packed),
         traffic: &Traffic,
     ) -> Self {
-        let mut snapshot = Self::collect(module, device, Link::Leaf, traffic, Some(layout));
-        snapshot.packed = Some((layout, packed));
-        snapshot
+        Self::collect(module, reading, device, Link::Leaf, traffic, Some(packed))
     }
 
     fn collect<M: Module>(
         module: &M,
+        reading: &Arc<Reading>,
         device: &Device,
         link: Link,
         traffic: &Traffic,
-        skip: Option<&Layout>,
+        packed: Option<(Arc<Layout>, Packed)>,
     ) -> Self {
-        let mut snapshot = Snapshot::default();
-        snapshot.places.untied = untied(module);
         let mut collector = Collector {
-            snapshot,
+            tensors: HashMap::new(),
+            flags: HashMap::new(),
+            places: Places::of(reading),
             device,
             link,
             traffic,
-            skip,
+            packed: packed.as_ref().map(|(layout, _)| &**layout),
         };
         module.visit(&mut collector);
-        let mut snapshot = collector.snapshot;
-        snapshot.places.seen.clear();
-        snapshot
+        let (tensors, flags) = (collector.tensors, collector.flags);
+        Self {
+            tensors: Arc::new(tensors),
+            flags: Arc::new(flags),
+            packed,
+            reading: reading.clone(),
+        }
     }
 
     /// `module` with the values of this snapshot; values that the snapshot does not have stay.
-    pub(crate) fn restore<M: Module>(mut self, module: M) -> M {
-        module.map(&mut self)
+    pub(crate) fn restore<M: Module>(&self, module: M) -> M {
+        module.map(&mut Restore {
+            snapshot: self,
+            places: Places::of(&self.reading),
+            made: HashMap::new(),
+        })
     }
 
-    fn known<T: Clone + 'static>(&mut self, id: ParamId) -> Option<T> {
-        let key = self.places.next(id);
-        self.tensors.get(&key)?.downcast_ref().cloned()
-    }
-
-    /// The value for `id`, from the bucket that it lies in, and kept: a second place of the same parameter gets the same leaf.
-    fn unpacked<T: Clone + Send + 'static>(
-        &mut self,
+    /// The value for `id` from the bucket that it lies in.
+    fn unpacked<T>(
+        &self,
         id: ParamId,
-        unpack: impl FnOnce(&Packed, &crate::layout::Place) -> Option<T>,
+        unpack: impl FnOnce(&Packed, &Place) -> Option<T>,
     ) -> Option<T> {
         let (layout, packed) = self.packed.as_ref()?;
-        let value = unpack(packed, layout.places.get(&id)?)?;
-        self.tensors.insert((id, 0), Box::new(value.clone()));
-        Some(value)
+        unpack(packed, layout.places.get(&id)?)
     }
 }
 
-struct Collector<'a, 's> {
-    snapshot: Snapshot<'s>,
+struct Collector<'a> {
+    tensors: HashMap<Key, Box<dyn Any + Send + Sync>>,
+    flags: HashMap<ParamId, bool>,
+    places: Places<'a>,
     device: &'a Device,
     link: Link,
     traffic: &'a Traffic,
-    skip: Option<&'a Layout>,
+    packed: Option<&'a Layout>,
 }
 
-impl Collector<'_, '_> {
+impl Collector<'_> {
     /// Keep what `copy` makes of a parameter, unless it lies in a bucket or has been kept at another place.
-    fn keep<T: Send + 'static>(&mut self, id: ParamId, copy: impl FnOnce(&Self) -> T) {
+    fn keep<T: Send + Sync + 'static>(&mut self, id: ParamId, copy: impl FnOnce(&Self) -> T) {
         let packed = self
-            .skip
+            .packed
             .is_some_and(|layout| layout.places.contains_key(&id));
-        let key = self.snapshot.places.next(id);
-        if !packed && !self.snapshot.tensors.contains_key(&key) {
+        let key = self.places.next(id);
+        if !packed && !self.tensors.contains_key(&key) {
             let copy = copy(self);
-            self.snapshot.tensors.insert(key, Box::new(copy));
+            self.tensors.insert(key, Box::new(copy));
         }
     }
 }
 
-impl ModuleVisitor for Collector<'_, '_> {
+impl ModuleVisitor for Collector<'_> {
     fn visit_float<const D: usize>(&mut self, param: &Param<Tensor<D>>) {
         self.keep(param.id, |this| {
             let tensor = param.base();
             let requires_grad = is_trainable(&tensor);
             let copy = this.traffic.to_device(tensor, this.device);
             match this.link {
-                Link::Graph => copy,
+                Link::Graph => Float {
+                    value: copy,
+                    leaf: None,
+                },
                 // Detached after the move: a move makes a non-leaf of any tensor that is on an autodiff device.
-                Link::Leaf => leaf(copy.detach(), requires_grad),
+                Link::Leaf => Float {
+                    value: copy.detach(),
+                    leaf: Some(requires_grad),
+                },
             }
         });
     }
@@ -169,24 +194,57 @@ impl ModuleVisitor for Collector<'_, '_> {
     }
 
     fn visit_flag(&mut self, flag: &Param<Flag>) {
-        self.snapshot.flags.insert(flag.id, flag.is_enabled());
+        self.flags.insert(flag.id, flag.is_enabled());
     }
 }
 
-impl ModuleMapper for Snapshot<'_> {
+/// Puts a snapshot into one module.
+struct Restore<'a> {
+    snapshot: &'a Snapshot,
+    places: Places<'a>,
+    /// What was made for tied parameters: a second place gets the same leaf.
+    made: HashMap<Key, Box<dyn Any>>,
+}
+
+impl Restore<'_> {
+    /// The value for the next place of `id`: a kept one, made ready by `ready`, or else one from a bucket.
+    fn value<S: 'static, T: Clone + 'static>(
+        &mut self,
+        id: ParamId,
+        ready: impl FnOnce(&S) -> T,
+        unpack: impl FnOnce(&Packed, &Place) -> Option<T>,
+    ) -> Option<T> {
+        let key = self.places.next(id);
+        if let Some(made) = self.made.get(&key) {
+            return made.downcast_ref().cloned();
+        }
+        let value = match self.snapshot.tensors.get(&key) {
+            Some(kept) => ready(kept.downcast_ref()?),
+            None => self.snapshot.unpacked(id, unpack)?,
+        };
+        if self.snapshot.reading.repeated.contains(&id) {
+            self.made.insert(key, Box::new(value.clone()));
+        }
+        Some(value)
+    }
+}
+
+impl ModuleMapper for Restore<'_> {
     fn map_float<const D: usize>(&mut self, param: Param<Tensor<D>>) -> Param<Tensor<D>> {
-        let value = self.known(param.id).or_else(|| {
-            self.unpacked(param.id, |packed, place| {
-                Some(leaf(packed.float(place)?, place.requires_grad))
-            })
-        });
+        let ready = |Float { value, leaf }: &Float<D>| match leaf {
+            None => value.clone(),
+            // Detached again: each copy of the module needs a node of its own in the autodiff graph.
+            Some(requires_grad) => as_leaf(value.clone().detach(), *requires_grad),
+        };
+        let unpack = |packed: &Packed, place: &Place| {
+            Some(as_leaf(packed.float(place)?, place.part.requires_grad))
+        };
+        let value = self.value(param.id, ready, unpack);
         replace(param, value)
     }
 
     fn map_int<const D: usize>(&mut self, param: Param<Tensor<D, Int>>) -> Param<Tensor<D, Int>> {
-        let value = self
-            .known(param.id)
-            .or_else(|| self.unpacked(param.id, Packed::int));
+        let value = self.value(param.id, Tensor::clone, Packed::int);
         replace(param, value)
     }
 
@@ -194,21 +252,19 @@ impl ModuleMapper for Snapshot<'_> {
         &mut self,
         param: Param<Tensor<D, Bool>>,
     ) -> Param<Tensor<D, Bool>> {
-        let value = self
-            .known(param.id)
-            .or_else(|| self.unpacked(param.id, Packed::bool));
+        let value = self.value(param.id, Tensor::clone, Packed::bool);
         replace(param, value)
     }
 
     fn map_flag(&mut self, flag: Param<Flag>) -> Param<Flag> {
-        match self.flags.get(&flag.id) {
+        match self.snapshot.flags.get(&flag.id) {
             Some(&enabled) if enabled != flag.is_enabled() => flag.with_value(enabled),
             _ => flag,
         }
     }
 }
 
-fn leaf<const D: usize>(tensor: Tensor<D>, requires_grad: bool) -> Tensor<D> {
+fn as_leaf<const D: usize>(tensor: Tensor<D>, requires_grad: bool) -> Tensor<D> {
     if requires_grad {
         tensor.require_grad()
     } else {

@@ -1,11 +1,13 @@
 //! What steps cost: time, transfers and bytes by phase.
 
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use burn::tensor::{Device, Tensor, kind::Basic};
 use serde::Serialize;
+
+use crate::routes::Routes;
 
 /// What one phase cost.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
@@ -23,6 +25,11 @@ impl PhaseStats {
     /// The time as a [`Duration`].
     pub fn time(&self) -> Duration {
         Duration::from_nanos(self.nanoseconds)
+    }
+
+    /// A phase that began at `started` and copied nothing.
+    pub(crate) fn since(started: Instant) -> Self {
+        Traffic::default().phase(started)
     }
 
     fn add(&mut self, other: &PhaseStats) {
@@ -122,26 +129,35 @@ impl Meter {
     }
 }
 
-/// Counts the copies of one phase.
+/// Makes the copies of one phase, and counts them.
 #[derive(Debug, Default)]
 pub(crate) struct Traffic {
+    routes: Arc<Routes>,
     transfers: AtomicU64,
     bytes: AtomicU64,
 }
 
 impl Traffic {
+    pub(crate) fn on(routes: &Arc<Routes>) -> Self {
+        Self {
+            routes: routes.clone(),
+            ..Self::default()
+        }
+    }
+
     /// Move `tensor` to `device`, counted if it has to move.
     pub(crate) fn to_device<const D: usize, K: Basic>(
         &self,
         tensor: Tensor<D, K>,
         device: &Device,
     ) -> Tensor<D, K> {
-        if tensor.device() != *device {
-            let bytes = tensor.shape().num_elements() * tensor.dtype().size();
-            self.transfers.fetch_add(1, Ordering::Relaxed);
-            self.bytes.fetch_add(bytes as u64, Ordering::Relaxed);
+        if tensor.device() == *device {
+            return tensor.to_device(device);
         }
-        tensor.to_device(device)
+        let bytes = tensor.shape().num_elements() * tensor.dtype().size();
+        self.transfers.fetch_add(1, Ordering::Relaxed);
+        self.bytes.fetch_add(bytes as u64, Ordering::Relaxed);
+        self.routes.send(tensor, device)
     }
 
     /// The phase that began at `started` and made these copies.

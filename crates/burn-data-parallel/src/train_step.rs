@@ -6,16 +6,15 @@ use burn::module::Module;
 use burn::optim::GradientsParams;
 use burn::tensor::Tensor;
 
-use crate::apply::{Applied, Slot};
+use crate::apply::Applied;
 use crate::data_parallel::DataParallel;
 use crate::error::{DataParallelError, Phase};
 use crate::gather::{Gather, GatherPlan, Mean};
-use crate::layout::Layout;
 use crate::loss::{Loss, LossWeight, StepResult};
-use crate::reduce::{Grads, onto_primary};
+use crate::reduce::{Grads, Reduce};
 use crate::scatter::Scatter;
+use crate::slot::Slot;
 use crate::snapshot::Link;
-use crate::stats::{StepStats, Traffic};
 
 /// What one replica gives in a training step.
 pub(crate) struct Trained<O> {
@@ -80,7 +79,7 @@ impl<M: Module + 'static> DataParallel<M> {
             batch,
             |_| Link::Leaf,
             move |slot, replica, shard| train(slot, replica, || step(replica, shard)),
-            |applied, stats| self.combine::<S>(applied, stats),
+            |model, applied| model.combine::<S>(applied),
         )
     }
 
@@ -109,52 +108,57 @@ impl<M: Module + 'static> DataParallel<M> {
                 let grads = Grads::of(replica, grads, slot.share, slot.layout.as_deref());
                 Ok((grads, output))
             },
-            |applied, stats| {
-                let (grads, outputs) = applied.results.into_iter().unzip();
-                let grads = self.reduce(grads, 1.0, applied.layout.as_deref(), stats)?;
-                Ok((self.gather(outputs, &applied.plan, stats)?, grads))
+            |model, applied| {
+                let results = std::mem::take(&mut applied.results);
+                let (grads, outputs) = results.into_iter().unzip();
+                let grads = model.reduce(grads, 1.0, applied)?;
+                Ok((
+                    model.gather(outputs, &applied.plan.clone(), applied)?,
+                    grads,
+                ))
             },
         )
     }
 
-    fn reduce(
+    fn reduce<T>(
         &self,
         grads: Vec<Grads>,
         factor: f64,
-        layout: Option<&Layout>,
-        stats: &mut StepStats,
+        applied: &mut Applied<T>,
     ) -> Result<GradientsParams, DataParallelError> {
-        let (started, traffic) = (Instant::now(), Traffic::default());
-        let grads = self.guarded(Phase::Reduce, 0, || {
-            let devices = &self.shared.devices;
-            onto_primary(&self.module, grads, devices, factor, layout, &traffic)
+        let (started, traffic) = (Instant::now(), self.shared.traffic());
+        let reduce = Reduce {
+            devices: &self.shared.devices,
+            layout: applied.layout.as_deref(),
+            traffic: &traffic,
+            progress: &applied.progress,
+        };
+        let grads = self.guarded(&applied.progress, Phase::Reduce, || {
+            reduce.onto_primary(&self.module, grads, factor)
         })?;
-        stats.reduce = traffic.phase(started);
+        applied.stats.reduce = traffic.phase(started);
         Ok(grads)
     }
 
     fn combine<S: StepResult>(
         &self,
-        applied: Applied<Trained<S::Output>>,
-        stats: &mut StepStats,
+        applied: &mut Applied<Trained<S::Output>>,
     ) -> Result<(S::Gathered, GradientsParams), DataParallelError> {
-        let Applied {
-            results,
-            plan,
-            total_rows,
-            layout,
-        } = applied;
+        let results = std::mem::take(&mut applied.results);
+        let plan = applied.plan.clone();
         let weights: Vec<LossWeight> = results.iter().map(|result| result.weight).collect();
-        let (shares, factor) = shares(&weights, &plan.weights, total_rows)?;
+        let (shares, factor) = shares(&weights, &plan.weights, applied.total_rows)?;
         let (mut losses, mut grads, mut outputs) = (Vec::new(), Vec::new(), Vec::new());
         for (result, &share) in results.into_iter().zip(&shares) {
             losses.extend(result.loss.map(|loss| (loss, share)));
             grads.push(result.grads);
             outputs.push(result.output);
         }
-        let grads = self.reduce(grads, factor, layout.as_deref(), stats)?;
-        let loss = self.guarded(Phase::Gather, 0, || gather_loss(losses, &plan))??;
-        let output = self.gather(outputs, &with_shares(&plan, &weights, shares), stats)?;
+        let grads = self.reduce(grads, factor, applied)?;
+        let loss = self.guarded(&applied.progress, Phase::Gather, || {
+            gather_loss(losses, &plan)
+        })??;
+        let output = self.gather(outputs, &with_shares(&plan, &weights, shares), applied)?;
         Ok((S::from_gathered(loss, output), grads))
     }
 }
@@ -204,6 +208,7 @@ fn train<M: Module, S: StepResult>(
     } else {
         value.clone().mul_scalar(scale)
     };
+    slot.progress.enter(slot.replica, Phase::Backward);
     let grads = GradientsParams::from_grads(scaled.backward(), replica);
     let grads = Grads::of(replica, grads, 1.0, layout);
     Ok(Trained {

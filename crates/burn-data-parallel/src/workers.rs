@@ -7,7 +7,7 @@ use std::thread::JoinHandle;
 
 use crate::error::DataParallelError;
 
-type Job = Box<dyn FnOnce() + Send>;
+pub(crate) type Job = Box<dyn FnOnce() + Send>;
 
 thread_local! {
     static IN_REPLICA: Cell<bool> = const { Cell::new(false) };
@@ -18,34 +18,59 @@ pub(crate) fn in_replica() -> bool {
     IN_REPLICA.get()
 }
 
+/// A thread with a queue, which lives until this is dropped.
+#[derive(Debug)]
+pub(crate) struct Worker {
+    queue: Option<Sender<Job>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Worker {
+    pub(crate) fn start(name: String) -> std::io::Result<Self> {
+        let (queue, jobs) = channel::<Job>();
+        let thread = std::thread::Builder::new()
+            .name(name)
+            .spawn(move || jobs.into_iter().for_each(|job| job()))?;
+        Ok(Self {
+            queue: Some(queue),
+            thread: Some(thread),
+        })
+    }
+
+    /// Run `job` after those before it. A worker ends only when it is dropped, so the job is not lost; if it were, whoever
+    /// waits for its result would see that.
+    pub(crate) fn send(&self, job: Job) {
+        if let Some(queue) = &self.queue {
+            let _ = queue.send(job);
+        }
+    }
+}
+
+impl Drop for Worker {
+    fn drop(&mut self) {
+        self.queue = None;
+        let this = std::thread::current().id();
+        if let Some(thread) = self.thread.take()
+            // The last clone of a wrapper may be dropped by a worker itself, which cannot wait for itself.
+            && thread.thread().id() != this
+        {
+            let _ = thread.join();
+        }
+    }
+}
+
 /// Threads that live as long as the wrapper. A new thread each step would be a new stream on a GPU.
 #[derive(Debug)]
-pub(crate) struct Workers {
-    queues: Vec<Sender<Job>>,
-    threads: Vec<JoinHandle<()>>,
-}
+pub(crate) struct Workers(Vec<Worker>);
 
 impl Workers {
     /// Start the threads for replicas `1..names.len()`.
     pub(crate) fn start(names: &[String]) -> Result<Self, DataParallelError> {
-        let mut workers = Workers {
-            queues: Vec::new(),
-            threads: Vec::new(),
-        };
-        for (replica, name) in names.iter().enumerate().skip(1) {
-            let (queue, jobs) = channel::<Job>();
-            let thread = std::thread::Builder::new()
-                .name(name.clone())
-                .spawn(move || {
-                    for job in jobs {
-                        job();
-                    }
-                })
-                .map_err(|cause| DataParallelError::Thread { replica, cause })?;
-            workers.queues.push(queue);
-            workers.threads.push(thread);
-        }
-        Ok(workers)
+        let threads = names.iter().enumerate().skip(1).map(|(replica, name)| {
+            let worker = Worker::start(name.clone());
+            worker.map_err(|cause| DataParallelError::Thread { replica, cause })
+        });
+        threads.collect::<Result<_, _>>().map(Self)
     }
 
     /// Run `jobs[i]` for replica `i`, side by side, and return when all have ended, with each one's result or panic message.
@@ -56,15 +81,13 @@ impl Workers {
         let count = jobs.len();
         let (done, results) = channel();
         let rest = jobs.split_off(count.min(1));
-        for (index, (job, queue)) in rest.into_iter().zip(&self.queues).enumerate() {
+        for (index, (job, worker)) in rest.into_iter().zip(&self.0).enumerate() {
             let done = done.clone();
-            let job: Job = Box::new(move || {
+            worker.send(Box::new(move || {
                 let result = caught(job);
                 // The receiver lives until every result is in, so this cannot fail.
                 let _ = done.send((index + 1, result));
-            });
-            // A worker ends only when its queue is dropped, so this cannot fail; if it did, the missing result says so.
-            let _ = queue.send(job);
+            }));
         }
         drop(done);
         let mut out: Vec<Result<T, String>> = Vec::with_capacity(count);
@@ -74,19 +97,6 @@ impl Workers {
             out[index] = result;
         }
         out
-    }
-}
-
-impl Drop for Workers {
-    fn drop(&mut self) {
-        self.queues.clear();
-        let this = std::thread::current().id();
-        for thread in self.threads.drain(..) {
-            // The last clone of a wrapper may be dropped by a worker itself, which cannot wait for itself.
-            if thread.thread().id() != this {
-                let _ = thread.join();
-            }
-        }
     }
 }
 

@@ -3,6 +3,7 @@
 use burn::tensor::{Device, Tensor, kind::Autodiff};
 
 use super::{BatchInspector, Scatter};
+use crate::reading::in_context;
 use crate::shards::Shards;
 
 impl<const D: usize, K: Autodiff> Scatter for Tensor<D, K> {
@@ -22,7 +23,8 @@ impl<const D: usize, K: Autodiff> Scatter for Tensor<D, K> {
                 };
                 let shard = shards.traffic.to_device(shard, device);
                 if shards.detached {
-                    detached(shard)
+                    let context = shard.gradient_checkpointing_strategy();
+                    in_context(shard.inner(), context)
                 } else {
                     shard
                 }
@@ -32,16 +34,5 @@ impl<const D: usize, K: Autodiff> Scatter for Tensor<D, K> {
 
     fn to_replica(self, device: &Device) -> Self {
         self.to_device(device)
-    }
-}
-
-/// `tensor` outside any graph, with its autodiff setting.
-fn detached<const D: usize, K: Autodiff>(tensor: Tensor<D, K>) -> Tensor<D, K> {
-    match tensor.gradient_checkpointing_strategy() {
-        Some(strategy) => tensor
-            .inner()
-            .autodiff()
-            .with_gradient_checkpointing_strategy(strategy),
-        None => tensor,
     }
 }

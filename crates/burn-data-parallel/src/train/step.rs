@@ -11,7 +11,7 @@ use crate::data_parallel::DataParallel;
 use crate::error::DataParallelError;
 use crate::gather::Gather;
 use crate::scatter::Scatter;
-use crate::stats::Traffic;
+use crate::stats::PhaseStats;
 
 /// Makes a wrapped model a model of burn-train's `Learner`.
 ///
@@ -150,8 +150,7 @@ impl<M: Module + 'static> DataParallel<M> {
     pub(super) fn changed(self, optimize: impl FnOnce(M) -> M) -> Self {
         let started = Instant::now();
         let changed = self.map_module(optimize);
-        let cost = Traffic::default().phase(started);
-        changed.shared.meter.optimizer(cost);
+        changed.shared.meter.optimizer(PhaseStats::since(started));
         changed
     }
 

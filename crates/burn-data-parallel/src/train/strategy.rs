@@ -121,11 +121,10 @@ impl DataParallelStrategy {
 /// A strategy on the device ids of a configuration, such as one loaded from a file.
 impl From<DataParallelConfig> for DataParallelStrategy {
     fn from(config: DataParallelConfig) -> Self {
-        let device_ids = match &config.device_ids {
-            Some(ids) => DeviceIds::from(ids.clone()),
-            None => DeviceIds::all(),
-        };
-        Self { device_ids, config }
+        Self {
+            device_ids: config.ids(),
+            config,
+        }
     }
 }
 
