@@ -13,6 +13,8 @@ mod display;
 mod dropout;
 mod equivalence;
 mod failure;
+#[cfg(feature = "fault-injection")]
+mod failure_phases;
 mod logging;
 mod parameters;
 mod records;
@@ -20,5 +22,7 @@ mod records;
 mod sharded;
 mod structures;
 mod threads;
+#[cfg(feature = "fault-injection")]
+mod time_limit;
 mod uneven;
 mod valid;

@@ -2,11 +2,13 @@
 //! between them is real. Models are tiny, since each answer of the server takes some 40 ms.
 
 #[allow(dead_code)] // shared with the behaviour tests
-#[path = "behaviour/compare.rs"]
+#[path = "../behaviour/compare.rs"]
 mod compare;
 #[allow(dead_code)]
-#[path = "behaviour/models.rs"]
+#[path = "../behaviour/models.rs"]
 mod models;
+#[cfg(feature = "fault-injection")]
+mod self_check;
 
 use std::net::TcpListener;
 use std::sync::mpsc::{RecvTimeoutError, channel};
