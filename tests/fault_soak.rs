@@ -60,9 +60,11 @@ struct Plan {
     phase: Phase,
 }
 
-/// What goes wrong next, once.
+/// What goes wrong next, once, and what ends a wait.
+type Planned = Option<(Plan, Receiver<()>)>;
+
 #[derive(Clone, Default)]
-struct Next(Arc<Mutex<Option<(Plan, Receiver<()>)>>>);
+struct Next(Arc<Mutex<Planned>>);
 
 impl Next {
     fn take(&self, replica: usize, phase: Phase) -> Option<(Plan, Receiver<()>)> {

@@ -4,6 +4,7 @@
 mod compare;
 mod models;
 
+mod accumulation;
 mod batch_norm;
 mod burn_faults;
 mod checkpointing;

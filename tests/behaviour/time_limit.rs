@@ -1,7 +1,7 @@
 //! A step that does not end within the time limit is given up: the error says who is where, and what the step does later is
 //! undone.
 
-use std::sync::mpsc::{Sender, channel};
+use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
@@ -19,7 +19,9 @@ const LIMIT: Duration = Duration::from_millis(300);
 
 /// Blocks once, when this replica enters this phase, until the sender of the channel is dropped.
 #[derive(Clone, Default)]
-struct Blocked(Arc<Mutex<Option<(usize, Phase, std::sync::mpsc::Receiver<()>)>>>);
+struct Blocked(Arc<Mutex<Option<Block>>>);
+
+type Block = (usize, Phase, Receiver<()>);
 
 impl Blocked {
     /// Block there; the result ends the block when it is dropped.
@@ -185,10 +187,7 @@ fn a_limit_must_be_a_time() {
     for seconds in [0.0, -1.0, f64::NAN, f64::INFINITY] {
         let mut config = DataParallelConfig::new();
         config.time_limit_seconds = Some(seconds);
-        let error = config
-            .init(Mlp::new(&device()))
-            .err()
-            .expect("it is refused");
+        let error = config.init(Mlp::new(&device())).expect_err("it is refused");
         assert!(error.to_string().contains("time_limit_seconds"), "{error}");
     }
 }

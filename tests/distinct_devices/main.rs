@@ -1,6 +1,7 @@
 //! The core behaviours on three devices that are distinct: one server in this process hosts three flex devices, so every move
 //! between them is real. Models are tiny, since each answer of the server takes some 40 ms.
 
+mod accumulation;
 #[allow(dead_code)] // shared with the behaviour tests
 #[path = "../behaviour/compare.rs"]
 mod compare;

@@ -46,9 +46,7 @@ fn every_ordered_pair_is_tried() {
             .collect();
         for from in 0..3 {
             for into in (0..3).filter(|&into| into != from) {
-                let error = wrap(DataParallelConfig::new(), (from, into))
-                    .err()
-                    .expect("it is found");
+                let error = wrap(DataParallelConfig::new(), (from, into)).expect_err("it is found");
                 match error {
                     DataParallelError::SelfCheck {
                         from: sender,

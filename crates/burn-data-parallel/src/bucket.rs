@@ -156,6 +156,14 @@ impl PackedGrads {
             present: parts.present,
         }
     }
+
+    /// The sum of two replicas' gradients, which are on one device and laid out alike.
+    pub(crate) fn add(mut self, other: Self) -> Self {
+        let flats = self.flats.into_iter().zip(other.flats);
+        self.flats = flats.map(|(own, other)| own + other).collect();
+        self.present.extend(other.present);
+        self
+    }
 }
 
 struct GradParts<'a> {

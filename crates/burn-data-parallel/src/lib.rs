@@ -9,6 +9,7 @@
 //! - `dataset`: batches that Burn's data loaders make straight on the replicas' devices.
 //! - `train`: burn-train, so that the `Learner` trains a wrapped model.
 
+mod accumulate;
 mod apply;
 #[cfg(feature = "dataset")]
 mod batcher;
@@ -46,8 +47,10 @@ mod train_step;
 mod turn;
 mod undo;
 mod watch;
+mod weights;
 mod workers;
 
+pub use accumulate::Accumulation;
 #[cfg(feature = "dataset")]
 pub use batcher::ShardedBatcher;
 pub use config::{DataParallelConfig, RandomOrder};

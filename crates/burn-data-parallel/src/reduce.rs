@@ -66,13 +66,18 @@ impl Reduce<'_> {
                 Grads::Packed(grads) => packed.push(grads),
             }
         }
-        match self.layout {
-            Some(layout) => self.sum_packed(module, packed, factor, layout),
-            None => {
-                self.progress.serve_all(Phase::Reduce);
-                sum_plain(module, plain, factor)
-            }
+        // In a group of steps some may have had buckets and others not.
+        let mut sums = Vec::new();
+        if let Some(layout) = self.layout
+            && !packed.is_empty()
+        {
+            sums.push(self.sum_packed(module, packed, factor, layout));
         }
+        if !plain.is_empty() {
+            self.progress.serve_all(Phase::Reduce);
+            sums.push(sum_plain(module, plain, factor));
+        }
+        sum_plain(module, sums, 1.0)
     }
 
     fn sum_packed<M: Module>(
@@ -111,7 +116,7 @@ impl Reduce<'_> {
     }
 }
 
-fn sum_plain<M: Module>(
+pub(crate) fn sum_plain<M: Module>(
     module: &M,
     mut parts: Vec<GradientsParams>,
     factor: f64,

@@ -115,6 +115,12 @@ impl Meter {
         stats.1.optimizer.add(&phase);
     }
 
+    pub(crate) fn reduce(&self, phase: PhaseStats) {
+        let mut stats = self.lock();
+        stats.0.reduce.add(&phase);
+        stats.1.reduce.add(&phase);
+    }
+
     pub(crate) fn last(&self) -> StepStats {
         self.lock().0
     }

@@ -9,12 +9,16 @@ use burn::tensor::Tensor;
 use crate::apply::Applied;
 use crate::data_parallel::DataParallel;
 use crate::error::{DataParallelError, Phase};
-use crate::gather::{Gather, GatherPlan, Mean};
+use crate::gather::Gather;
+use crate::layout::Layout;
 use crate::loss::{Loss, LossWeight, StepResult};
+use crate::progress::Progress;
 use crate::reduce::{Grads, Reduce};
 use crate::scatter::Scatter;
 use crate::slot::Slot;
 use crate::snapshot::Link;
+use crate::stats::PhaseStats;
+use crate::weights::{gather_loss, shares, with_shares};
 
 /// What one replica gives in a training step.
 pub(crate) struct Trained<O> {
@@ -23,6 +27,15 @@ pub(crate) struct Trained<O> {
     pub(crate) weight: LossWeight,
     pub(crate) grads: Grads,
     pub(crate) output: O,
+}
+
+/// What all replicas gave in a training step, but for the reduction of the gradients.
+pub(crate) struct Combined<G> {
+    pub(crate) gathered: G,
+    pub(crate) grads: Vec<Grads>,
+    pub(crate) weights: Vec<LossWeight>,
+    /// What is left to multiply the sum of the gradients by.
+    pub(crate) factor: f64,
 }
 
 impl<M: Module + 'static> DataParallel<M> {
@@ -78,8 +91,14 @@ impl<M: Module + 'static> DataParallel<M> {
             "train_step",
             batch,
             |_| Link::Leaf,
-            move |slot, replica, shard| train(slot, replica, || step(replica, shard)),
-            |model, applied| model.combine::<S>(applied),
+            move |slot, replica, shard| {
+                train(slot, replica, Scaling::Step, || step(replica, shard))
+            },
+            |model, applied| {
+                let combined = model.combine::<S>(applied)?;
+                let grads = model.reduce(combined.grads, combined.factor, applied)?;
+                Ok((combined.gathered, grads))
+            },
         )
     }
 
@@ -126,24 +145,38 @@ impl<M: Module + 'static> DataParallel<M> {
         factor: f64,
         applied: &mut Applied<T>,
     ) -> Result<GradientsParams, DataParallelError> {
-        let (started, traffic) = (Instant::now(), self.shared.traffic());
-        let reduce = Reduce {
-            devices: &self.shared.devices,
-            layout: applied.layout.as_deref(),
-            traffic: &traffic,
-            progress: &applied.progress,
-        };
-        let grads = self.guarded(&applied.progress, Phase::Reduce, || {
-            reduce.onto_primary(&self.module, grads, factor)
-        })?;
-        applied.stats.reduce = traffic.phase(started);
+        let (layout, progress) = (applied.layout.as_deref(), &applied.progress);
+        let (grads, cost) = self.reduce_grads(grads, factor, layout, progress)?;
+        applied.stats.reduce = cost;
         Ok(grads)
     }
 
-    fn combine<S: StepResult>(
+    /// Sum gradients onto the primary, and multiply by `factor`.
+    pub(crate) fn reduce_grads(
+        &self,
+        grads: Vec<Grads>,
+        factor: f64,
+        layout: Option<&Layout>,
+        progress: &Progress,
+    ) -> Result<(GradientsParams, PhaseStats), DataParallelError> {
+        let (started, traffic) = (Instant::now(), self.shared.traffic());
+        let reduce = Reduce {
+            devices: &self.shared.devices,
+            layout,
+            traffic: &traffic,
+            progress,
+        };
+        let grads = self.guarded(progress, Phase::Reduce, || {
+            reduce.onto_primary(&self.module, grads, factor)
+        })?;
+        Ok((grads, traffic.phase(started)))
+    }
+
+    /// Put losses and outputs together.
+    pub(crate) fn combine<S: StepResult>(
         &self,
         applied: &mut Applied<Trained<S::Output>>,
-    ) -> Result<(S::Gathered, GradientsParams), DataParallelError> {
+    ) -> Result<Combined<S::Gathered>, DataParallelError> {
         let results = std::mem::take(&mut applied.results);
         let plan = applied.plan.clone();
         let weights: Vec<LossWeight> = results.iter().map(|result| result.weight).collect();
@@ -154,19 +187,51 @@ impl<M: Module + 'static> DataParallel<M> {
             grads.push(result.grads);
             outputs.push(result.output);
         }
-        let grads = self.reduce(grads, factor, applied)?;
         let loss = self.guarded(&applied.progress, Phase::Gather, || {
             gather_loss(losses, &plan)
         })??;
         let output = self.gather(outputs, &with_shares(&plan, &weights, shares), applied)?;
-        Ok((S::from_gathered(loss, output), grads))
+        Ok(Combined {
+            gathered: S::from_gathered(loss, output),
+            grads,
+            weights,
+            factor,
+        })
+    }
+}
+
+/// By what the loss of a shard is multiplied before backward.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Scaling {
+    /// By its share in the batch.
+    Step,
+    /// By its rows or items over those of the first batch of a group, or of this batch where it is the first.
+    Group(Option<f64>),
+}
+
+impl Scaling {
+    fn of(self, weight: LossWeight, slot: &Slot) -> f64 {
+        match (weight, self) {
+            (LossWeight::Sum, _) => 1.0,
+            (LossWeight::Rows, Scaling::Step) => slot.share,
+            (LossWeight::Rows, Scaling::Group(rows)) => {
+                slot.share * (slot.total_rows / rows.unwrap_or(slot.total_rows))
+            }
+            // One replica alone has the numbers of the bare model to the bit.
+            (LossWeight::Items(_), Scaling::Step) if slot.share == 1.0 => 1.0,
+            (LossWeight::Items(items), Scaling::Step) => items / slot.total_rows,
+            (LossWeight::Items(items), Scaling::Group(rows)) => {
+                items / rows.unwrap_or(slot.total_rows)
+            }
+        }
     }
 }
 
 /// One replica's forward and backward.
-fn train<M: Module, S: StepResult>(
+pub(crate) fn train<M: Module, S: StepResult>(
     slot: &Slot,
     replica: &M,
+    scaling: Scaling,
     step: impl FnOnce() -> S,
 ) -> Result<Trained<S::Output>, DataParallelError> {
     let (loss, output) = slot
@@ -198,11 +263,7 @@ fn train<M: Module, S: StepResult>(
         });
     }
     // Scaling the loss is one multiplication of one value; scaling the gradients would be one of each.
-    let scale = match weight {
-        LossWeight::Rows => slot.share,
-        LossWeight::Items(items) if slot.share < 1.0 => items / slot.total_rows,
-        LossWeight::Items(_) | LossWeight::Sum => 1.0,
-    };
+    let scale = scaling.of(weight, slot);
     let scaled = if scale == 1.0 {
         value.clone()
     } else {
@@ -217,106 +278,4 @@ fn train<M: Module, S: StepResult>(
         grads,
         output,
     })
-}
-
-/// The share of each replica's loss in the whole loss, and what is left to multiply the sum of scaled gradients by.
-fn shares(
-    weights: &[LossWeight],
-    by_rows: &[f64],
-    total_rows: f64,
-) -> Result<(Vec<f64>, f64), DataParallelError> {
-    let items: Vec<f64> = weights
-        .iter()
-        .filter_map(|weight| match weight {
-            LossWeight::Items(items) => Some(*items),
-            _ => None,
-        })
-        .collect();
-    if weights.iter().all(|weight| *weight == LossWeight::Rows) {
-        return Ok((by_rows.to_vec(), 1.0));
-    }
-    if weights.iter().all(|weight| *weight == LossWeight::Sum) {
-        return Ok((vec![1.0; weights.len()], 1.0));
-    }
-    if items.len() != weights.len() {
-        return Err(bad_weights(format!(
-            "some are sums and others means: {weights:?}; return the same kind from every replica"
-        )));
-    }
-    let total: f64 = items.iter().sum();
-    if items.iter().any(|&items| !items.is_finite() || items < 0.0) {
-        return Err(bad_weights(format!(
-            "the weights {items:?} are not all finite and at least 0"
-        )));
-    }
-    if total == 0.0 {
-        return Err(bad_weights(
-            "every replica's weight is 0, so the batch has no items to take a mean of; skip such a batch".into(),
-        ));
-    }
-    let factor = if items.len() == 1 {
-        1.0
-    } else {
-        total_rows / total
-    };
-    Ok((items.iter().map(|items| items / total).collect(), factor))
-}
-
-fn bad_weights(detail: String) -> DataParallelError {
-    DataParallelError::LossWeights { detail }
-}
-
-fn gather_loss(
-    losses: Vec<(Tensor<1>, f64)>,
-    plan: &GatherPlan,
-) -> Result<Tensor<1>, DataParallelError> {
-    let (losses, weights) = losses
-        .into_iter()
-        .map(|(loss, share)| (Mean(loss), share))
-        .unzip();
-    let plan = GatherPlan {
-        weights,
-        ..plan.clone()
-    };
-    Mean::gather_shards(losses, &plan).map(|Mean(loss)| loss)
-}
-
-/// Means in the output are weighted as the loss is, where the loss has weights of its own.
-fn with_shares(plan: &GatherPlan, weights: &[LossWeight], shares: Vec<f64>) -> GatherPlan {
-    let mut plan = plan.clone();
-    if weights
-        .iter()
-        .any(|weight| matches!(weight, LossWeight::Items(_)))
-    {
-        plan.weights = shares;
-    }
-    plan
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn shares_of_items_sum_to_one_and_factor_undoes_the_scaling() {
-        let weights = [LossWeight::Items(6.0), LossWeight::Items(2.0)];
-        let (shares, factor) = shares(&weights, &[0.5, 0.5], 4.0).unwrap();
-        assert_eq!(shares, [0.75, 0.25]);
-        // A gradient g of replica 0 was scaled by items / rows = 6 / 4; the factor makes that its share.
-        assert_eq!(6.0 / 4.0 * factor, 0.75);
-    }
-
-    #[test]
-    fn mixed_negative_and_zero_weights_are_errors() {
-        for weights in [
-            [LossWeight::Sum, LossWeight::Rows],
-            [LossWeight::Items(1.0), LossWeight::Rows],
-            [LossWeight::Items(-1.0), LossWeight::Items(2.0)],
-            [LossWeight::Items(f64::NAN), LossWeight::Items(2.0)],
-            [LossWeight::Items(0.0), LossWeight::Items(0.0)],
-        ] {
-            let error = shares(&weights, &[0.5, 0.5], 2.0).unwrap_err();
-            assert!(matches!(error, DataParallelError::LossWeights { .. }));
-        }
-    }
 }
