@@ -19,6 +19,8 @@ mod failure_phases;
 mod logging;
 mod parameters;
 mod records;
+#[cfg(feature = "fault-injection")]
+mod replicated_optimizer;
 #[cfg(feature = "dataset")]
 mod sharded;
 mod structures;

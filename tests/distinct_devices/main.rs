@@ -2,6 +2,7 @@
 //! between them is real. Models are tiny, since each answer of the server takes some 40 ms.
 
 mod accumulation;
+mod all_reduce;
 #[allow(dead_code)] // shared with the behaviour tests
 #[path = "../behaviour/compare.rs"]
 mod compare;

@@ -260,7 +260,7 @@ impl<M: Module + 'static> DataParallel<M> {
         Ok(Cut { sizes, plan })
     }
 
-    fn lock(&self) -> MutexGuard<'_, Replicas<M>> {
+    pub(crate) fn lock(&self) -> MutexGuard<'_, Replicas<M>> {
         // A panic while replicas are renewed leaves each either whole or absent, so the lock's poison says nothing.
         self.replicas.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -289,7 +289,7 @@ impl<M: Module + 'static> DataParallel<M> {
         caught(work).map_err(|cause| self.broken(phase, progress.served(), cause))
     }
 
-    fn broken(&self, phase: Phase, replica: usize, cause: String) -> DataParallelError {
+    pub(crate) fn broken(&self, phase: Phase, replica: usize, cause: String) -> DataParallelError {
         DataParallelError::Replica {
             replica,
             device: describe(&self.shared.devices[replica]),

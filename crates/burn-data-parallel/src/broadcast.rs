@@ -11,11 +11,12 @@ use crate::layout::Layout;
 use crate::reading::Reading;
 use crate::replicas::Source;
 use crate::schedule::{Transfer, broadcast_tree};
-use crate::snapshot::{Link, Snapshot};
+use crate::snapshot::{Link, Scope, Snapshot, Take};
 
 pub(crate) struct Broadcast<'a, M> {
     source: &'a Source<'a, M>,
     reading: &'a Arc<Reading>,
+    scope: Scope,
     layout: Arc<Layout>,
     packed: Vec<Option<Packed>>,
     /// For replicas on the primary's own device, where nothing is packed: copies there share the memory of the values.
@@ -23,10 +24,11 @@ pub(crate) struct Broadcast<'a, M> {
 }
 
 impl<'a, M: Module> Broadcast<'a, M> {
-    /// Pack the values and send them to the replicas that are `wanted`: as a tree where all are.
+    /// Pack the values of `scope`, by `layout`, and send them to the replicas that are `wanted`: as a tree where all are.
     pub(crate) fn send(
         source: &'a Source<'a, M>,
         reading: &'a Arc<Reading>,
+        scope: Scope,
         layout: impl FnOnce() -> Arc<Layout>,
         devices: &[Device],
         wanted: impl Fn(usize) -> bool,
@@ -35,6 +37,7 @@ impl<'a, M: Module> Broadcast<'a, M> {
         let mut broadcast = Self {
             source,
             reading,
+            scope,
             layout: Arc::default(),
             packed: vec![None; devices.len()],
             beside: None,
@@ -65,16 +68,18 @@ impl<'a, M: Module> Broadcast<'a, M> {
         let &Source {
             module, traffic, ..
         } = self.source;
+        let take = Take {
+            reading: self.reading,
+            device,
+            link: Link::Leaf,
+            scope: self.scope,
+            traffic,
+        };
         match self.packed[replica].take() {
-            Some(packed) => {
-                let packed = (self.layout.clone(), packed);
-                Snapshot::take_packed(module, self.reading, device, packed, traffic)
-            }
+            Some(packed) => take.packed(module, (self.layout.clone(), packed)),
             None => self
                 .beside
-                .get_or_insert_with(|| {
-                    Snapshot::take(module, self.reading, device, Link::Leaf, traffic)
-                })
+                .get_or_insert_with(|| take.values(module))
                 .clone(),
         }
     }

@@ -26,6 +26,21 @@ pub enum RandomOrder {
     Free,
 }
 
+/// How a [`ReplicatedOptimizer`](crate::ReplicatedOptimizer) brings gradients together.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum Reduction {
+    /// `AllReduce` on several NVIDIA cards with NCCL, `Primary` elsewhere.
+    #[default]
+    Auto,
+    /// Sum onto the primary along a tree, step there, broadcast parameters. Works on every backend, with repeated devices too.
+    Primary,
+    /// Sum onto every replica, and step on each. By Burn's collective where the devices have one (NCCL), else by copies along
+    /// a tree; needs distinct devices.
+    AllReduce,
+}
+
 /// Configuration of a [`DataParallel`], which can be saved and loaded like any Burn [`Config`].
 ///
 /// ```
@@ -68,6 +83,9 @@ pub struct DataParallelConfig {
     pub self_check: bool,
     /// What to do where copies between two devices go wrong.
     pub on_bad_copy: OnBadCopy,
+    /// How a [`ReplicatedOptimizer`](crate::ReplicatedOptimizer) brings gradients together; `train_step` always gives them on
+    /// the primary.
+    pub reduction: Reduction,
 }
 
 impl Default for DataParallelConfig {
@@ -83,6 +101,7 @@ impl Default for DataParallelConfig {
             time_limit_seconds: None,
             self_check: true,
             on_bad_copy: OnBadCopy::Error,
+            reduction: Reduction::Auto,
         }
     }
 }
@@ -156,6 +175,12 @@ impl DataParallelConfig {
     /// Set [`on_bad_copy`](Self::on_bad_copy).
     pub fn with_on_bad_copy(mut self, on_bad_copy: OnBadCopy) -> Self {
         self.on_bad_copy = on_bad_copy;
+        self
+    }
+
+    /// Set [`reduction`](Self::reduction).
+    pub fn with_reduction(mut self, reduction: Reduction) -> Self {
+        self.reduction = reduction;
         self
     }
 

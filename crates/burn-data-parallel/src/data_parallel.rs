@@ -6,17 +6,19 @@ use std::sync::{Arc, Mutex};
 use burn::module::{Module, ModuleVisitor, Param};
 use burn::tensor::{Bool, Device, Int, Tensor};
 
-use crate::config::{DataParallelConfig, RandomOrder};
-use crate::device_ids::{DeviceIds, Resolved};
+use crate::all_reduce::Transport;
+use crate::config::{DataParallelConfig, RandomOrder, Reduction};
+use crate::device_ids::{DeviceIds, Resolved, check_distinct};
 use crate::error::DataParallelError;
 use crate::inspect::{check_placement, describe, has_leaves_only};
-use crate::listing::is_local;
+use crate::kept::private_copy;
+use crate::listing::{has_collective, is_local};
 use crate::progress::Progress;
 use crate::reading::Reading;
-use crate::replicas::{Replicas, private_copy};
+use crate::replicas::Replicas;
 use crate::routes::Routes;
 use crate::self_check;
-use crate::snapshot::{Link, Snapshot};
+use crate::snapshot::{Link, Scope, Take};
 use crate::stats::{Meter, StepStats, Traffic};
 use crate::watch::Watch;
 use crate::workers::Workers;
@@ -82,6 +84,8 @@ pub(crate) struct Shared {
     /// The time limit of a step, where there is one.
     pub(crate) watch: Option<Watch>,
     pub(crate) routes: Arc<Routes>,
+    /// By what an all-reduce goes, where that is how gradients are brought together.
+    pub(crate) all_reduce: Option<Transport>,
     #[cfg(feature = "fault-injection")]
     faults: Option<crate::faults::Faults>,
     /// Held through a step in training mode: steps of several threads would extend graphs that share the primary's
@@ -104,7 +108,7 @@ impl Shared {
     }
 }
 
-fn next_version() -> u64 {
+pub(crate) fn next_version() -> u64 {
     static NEXT: AtomicU64 = AtomicU64::new(0);
     NEXT.fetch_add(1, Ordering::Relaxed)
 }
@@ -156,6 +160,7 @@ impl<M: Module> DataParallel<M> {
             log::warn!("{warning}");
         }
         let watch = config.limit().map(Watch::start).transpose()?;
+        let all_reduce = transport(config.reduction, &devices)?;
         let routes = Arc::new(check_copies(config, &devices, watch.as_ref())?);
         let module = onto(model, &devices[0]);
         Ok(Self {
@@ -174,6 +179,7 @@ impl<M: Module> DataParallel<M> {
                 meter: Meter::default(),
                 watch,
                 routes,
+                all_reduce,
                 #[cfg(feature = "fault-injection")]
                 faults: crate::faults::Faults::current(),
                 training: Mutex::new(()),
@@ -332,6 +338,28 @@ fn output_device(
         })
 }
 
+/// By what an all-reduce between `devices` goes; none where gradients are reduced onto the primary.
+fn transport(
+    reduction: Reduction,
+    devices: &[Device],
+) -> Result<Option<Transport>, DataParallelError> {
+    let collective = devices.len() > 1 && has_collective(devices);
+    match reduction {
+        Reduction::Primary => Ok(None),
+        Reduction::Auto => {
+            Ok((collective && check_distinct(devices).is_ok()).then_some(Transport::Collective))
+        }
+        Reduction::AllReduce => {
+            check_distinct(devices)?;
+            Ok(Some(if collective {
+                Transport::Collective
+            } else {
+                Transport::Tree
+            }))
+        }
+    }
+}
+
 /// The routes between `devices`, once their copies have been tried where `config` says so.
 fn check_copies(
     config: &DataParallelConfig,
@@ -367,8 +395,14 @@ fn onto<M: Module>(model: M, device: &Device) -> M {
     let reading = Arc::new(Reading::of(&model, device));
     // Forked too, for tensors that are no parameters: no snapshot sees them.
     let copy = private_copy(&model, reading.traits).fork(device);
-    let traffic = Traffic::default();
-    Snapshot::take(&model, &reading, device, Link::Leaf, &traffic).restore(copy)
+    let take = Take {
+        reading: &reading,
+        device,
+        link: Link::Leaf,
+        scope: Scope::All,
+        traffic: &Traffic::default(),
+    };
+    take.values(&model).restore(copy)
 }
 
 /// Lazy parameters draw their values when first read; reading them here makes all replicas copies of one draw.

@@ -136,7 +136,7 @@ fn check_count(replicas: usize) -> Result<(), DataParallelError> {
     }
 }
 
-fn check_distinct(devices: &[Device]) -> Result<(), DataParallelError> {
+pub(crate) fn check_distinct(devices: &[Device]) -> Result<(), DataParallelError> {
     for (second, device) in devices.iter().enumerate() {
         if let Some(first) = devices[..second].iter().position(|other| other == device) {
             return Err(DataParallelError::RepeatedDevice {

@@ -16,8 +16,10 @@ pub enum Phase {
     Backward,
     /// Putting outputs together on the output device.
     Gather,
-    /// Summing gradients onto the primary.
+    /// Summing gradients.
     Reduce,
+    /// The step of an optimizer on a replica ([`ReplicatedOptimizer`](crate::ReplicatedOptimizer)).
+    Optimizer,
 }
 
 impl std::fmt::Display for Phase {
@@ -29,6 +31,7 @@ impl std::fmt::Display for Phase {
             Phase::Backward => "backward",
             Phase::Gather => "gather",
             Phase::Reduce => "reduce",
+            Phase::Optimizer => "the optimizer's step",
         })
     }
 }

@@ -72,6 +72,16 @@ impl Layout {
         }
     }
 
+    /// The layout of the buffers alone: float values that take no gradient, which are all that a training step changes.
+    pub(crate) fn of_buffers(reading: &Reading, bucket_bytes: usize) -> Self {
+        let buffer = |part: &&Part| part.kind == Kind::Float && !part.requires_grad;
+        if reading.untied.is_empty() {
+            Self::of(reading.parts.iter().filter(buffer), bucket_bytes)
+        } else {
+            Self::default()
+        }
+    }
+
     fn of<'a>(parts: impl Iterator<Item = &'a Part>, bucket_bytes: usize) -> Self {
         let mut layout = Self::default();
         for part in parts {

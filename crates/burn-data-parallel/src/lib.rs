@@ -10,6 +10,7 @@
 //! - `train`: burn-train, so that the `Learner` trains a wrapped model.
 
 mod accumulate;
+mod all_reduce;
 mod apply;
 #[cfg(feature = "dataset")]
 mod batcher;
@@ -25,6 +26,7 @@ pub mod faults;
 mod forward;
 mod gather;
 mod inspect;
+mod kept;
 mod layout;
 mod listing;
 mod loss;
@@ -33,6 +35,7 @@ mod progress;
 mod reading;
 mod reduce;
 mod replicas;
+mod replicated_optimizer;
 mod routes;
 mod scatter;
 mod schedule;
@@ -53,12 +56,13 @@ mod workers;
 pub use accumulate::Accumulation;
 #[cfg(feature = "dataset")]
 pub use batcher::ShardedBatcher;
-pub use config::{DataParallelConfig, RandomOrder};
+pub use config::{DataParallelConfig, RandomOrder, Reduction};
 pub use data_parallel::DataParallel;
 pub use device_ids::DeviceIds;
 pub use error::{DataParallelError, Phase, Waiting};
 pub use gather::{Gather, GatherPlan, Mean, PerReplica, Sum};
 pub use loss::{Loss, LossWeight, StepResult};
+pub use replicated_optimizer::ReplicatedOptimizer;
 pub use scatter::{BatchInspector, Rows, Scatter, Sharded, share};
 pub use self_check::OnBadCopy;
 pub use shards::{Shards, balanced_sizes};

@@ -127,6 +127,21 @@ pub(crate) fn is_local(device: &Device) -> bool {
         .any(|kind| Device::enumerate(kind).iter().any(|other| other == device))
 }
 
+/// Whether Burn's collective works between `devices`: NVIDIA cards of this process, where NCCL is installed.
+#[allow(unused_variables)]
+pub(crate) fn has_collective(devices: &[Device]) -> bool {
+    #[cfg(feature = "cuda")]
+    {
+        let cards = Device::enumerate(DeviceType::Cuda);
+        devices
+            .iter()
+            .all(|device| cards.iter().any(|card| card == device))
+            && find_library("nccl").is_some()
+    }
+    #[cfg(not(feature = "cuda"))]
+    false
+}
+
 /// The devices of a visible list: entry `i` is what the driver calls `driver_ordinal`.
 fn chosen(visible: &VisibleDevices, devices: &[Device]) -> Result<Vec<Device>, DataParallelError> {
     visible

@@ -16,13 +16,14 @@ pub(crate) struct Progress {
 
 const ENDED: u8 = 0;
 
-const PHASES: [Phase; 6] = [
+const PHASES: [Phase; 7] = [
     Phase::Broadcast,
     Phase::Scatter,
     Phase::Apply,
     Phase::Backward,
     Phase::Reduce,
     Phase::Gather,
+    Phase::Optimizer,
 ];
 
 /// 1 for the first of `PHASES`, and so on.

@@ -22,6 +22,14 @@ pub(crate) enum Grads {
 }
 
 impl Grads {
+    /// The buckets, where there are some.
+    pub(crate) fn into_packed(self) -> Option<PackedGrads> {
+        match self {
+            Grads::Plain(_) => None,
+            Grads::Packed(grads) => Some(grads),
+        }
+    }
+
     /// The gradients of a replica, multiplied by `factor` and packed by `layout` where there is one.
     pub(crate) fn of<M: Module>(
         replica: &M,
@@ -87,33 +95,52 @@ impl Reduce<'_> {
         factor: f64,
         layout: &Layout,
     ) -> GradientsParams {
-        let mut present = HashSet::new();
+        let mut present = Vec::new();
         let mut flats = Vec::with_capacity(parts.len());
         for part in parts {
             present.extend(part.present);
             flats.push(part.flats);
         }
-        for Transfer { from, into } in reduce_tree(flats.len()) {
-            self.progress.serve(from, Phase::Reduce);
-            let given = std::mem::take(&mut flats[from]);
-            let own = std::mem::take(&mut flats[into]);
-            flats[into] = own
-                .into_iter()
-                .zip(given)
-                .map(|(own, given)| own + self.traffic.to_device(given, &self.devices[into]))
-                .collect();
-        }
-        let mut sum = flats.into_iter().next().unwrap_or_default();
-        scale(&mut sum, factor);
-        let mut unpack = Unpack {
-            sum,
-            layout,
-            present,
-            grads: GradientsParams::new(),
-        };
-        module.visit(&mut unpack);
-        unpack.grads
+        let mut flats = sum_onto_first(flats, self.devices, self.traffic, self.progress);
+        scale(&mut flats, factor);
+        unpack(module, PackedGrads { flats, present }, layout)
     }
+}
+
+/// The sum of the replicas' buckets, on the first one's device.
+pub(crate) fn sum_onto_first(
+    mut flats: Vec<Vec<Tensor<1>>>,
+    devices: &[Device],
+    traffic: &Traffic,
+    progress: &Progress,
+) -> Vec<Tensor<1>> {
+    for Transfer { from, into } in reduce_tree(flats.len()) {
+        progress.serve(from, Phase::Reduce);
+        let given = std::mem::take(&mut flats[from]);
+        let own = std::mem::take(&mut flats[into]);
+        flats[into] = own
+            .into_iter()
+            .zip(given)
+            .map(|(own, given)| own + traffic.to_device(given, &devices[into]))
+            .collect();
+    }
+    flats.into_iter().next().unwrap_or_default()
+}
+
+/// The gradients of the parameters of `module` that lie in these buckets.
+pub(crate) fn unpack<M: Module>(
+    module: &M,
+    packed: PackedGrads,
+    layout: &Layout,
+) -> GradientsParams {
+    let mut unpack = Unpack {
+        sum: packed.flats,
+        layout,
+        present: packed.present.into_iter().collect(),
+        grads: GradientsParams::new(),
+    };
+    module.visit(&mut unpack);
+    unpack.grads
 }
 
 pub(crate) fn sum_plain<M: Module>(
@@ -157,7 +184,7 @@ impl ModuleVisitor for PlainSum {
     }
 }
 
-fn scale(flats: &mut Vec<Tensor<1>>, factor: f64) {
+pub(crate) fn scale(flats: &mut Vec<Tensor<1>>, factor: f64) {
     if factor != 1.0 {
         *flats = std::mem::take(flats)
             .into_iter()

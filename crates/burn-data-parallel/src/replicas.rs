@@ -1,15 +1,16 @@
 //! Replicate and broadcast: the copies of the module that live beside the primary.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use burn::module::Module;
 use burn::tensor::Device;
 
 use crate::broadcast::Broadcast;
+use crate::kept::{Found, Kept, Shelf, current, has_own_buffers, lock, take};
 use crate::layout::Layout;
 use crate::progress::Progress;
-use crate::reading::{Reading, Traits};
-use crate::snapshot::{Link, Snapshot};
+use crate::reading::Reading;
+use crate::snapshot::{Link, Scope, Snapshot, Take};
 use crate::stats::Traffic;
 
 /// The replicas but the first, which is the primary itself. They persist between steps, and their values are renewed only
@@ -20,22 +21,13 @@ pub(crate) struct Replicas<M> {
     copies: Vec<Shelf<M>>,
 }
 
-/// Where a replica is kept between steps.
-pub(crate) type Shelf<M> = Arc<Mutex<Option<Kept<M>>>>;
-
-#[derive(Debug)]
-pub(crate) struct Kept<M> {
-    module: M,
-    version: u64,
-    reading: Arc<Reading>,
-}
-
 /// What was read off the primary at a version, and the layouts of its buckets, made when they are first needed.
 #[derive(Clone, Debug)]
 struct Known {
     version: u64,
     reading: Arc<Reading>,
     values: Option<Arc<Layout>>,
+    buffers: Option<Arc<Layout>>,
     gradients: Option<Arc<Layout>>,
 }
 
@@ -61,17 +53,6 @@ pub(crate) enum Replica<M> {
     },
 }
 
-impl<M: Module> Kept<M> {
-    /// What the last forward left pending in the copy's running statistics is dropped with their cell.
-    fn private_module(&self) -> M {
-        if changes(self.reading.traits) {
-            private_copy(&self.module, self.reading.traits)
-        } else {
-            self.module.clone()
-        }
-    }
-}
-
 impl<M: Module> Replica<M> {
     /// The replica's module, on the thread of the replica.
     pub(crate) fn module(self) -> M {
@@ -91,11 +72,6 @@ impl<M: Module> Replica<M> {
             }
         }
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
-    // A panic while a replica is renewed leaves its shelf empty, so the lock's poison says nothing.
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl<M: Module> Replicas<M> {
@@ -124,6 +100,7 @@ impl<M: Module> Replicas<M> {
                         version,
                         reading: Arc::new(reading),
                         values: None,
+                        buffers: None,
                         gradients: None,
                     },
                 }
@@ -144,12 +121,21 @@ impl<M: Module> Replicas<M> {
         known.gradients.get_or_insert_with(make).clone()
     }
 
-    /// The layout of all values of `source`.
-    fn value_layout(&mut self, source: &Source<'_, M>, device: &Device) -> Arc<Layout> {
+    /// The layout of the values of `source`.
+    fn value_layout(
+        &mut self,
+        source: &Source<'_, M>,
+        scope: Scope,
+        device: &Device,
+    ) -> Arc<Layout> {
         let known = self.known(source.module, source.version, device);
         let reading = &known.reading;
-        let make = || Arc::new(Layout::of_values(reading, source.bucket_bytes));
-        known.values.get_or_insert_with(make).clone()
+        let (layout, of): (_, fn(&Reading, usize) -> Layout) = match scope {
+            Scope::All => (&mut known.values, Layout::of_values),
+            Scope::Buffers => (&mut known.buffers, Layout::of_buffers),
+        };
+        let make = || Arc::new(of(reading, source.bucket_bytes));
+        layout.get_or_insert_with(make).clone()
     }
 
     /// Replicas `0..devices.len()`, with the values of `source`.
@@ -171,31 +157,60 @@ impl<M: Module> Replicas<M> {
         reading: &Arc<Reading>,
         devices: &[Device],
     ) {
-        let current = |shelf: &Shelf<M>| match &*lock(shelf) {
-            Some(copy) if copy.version == source.version && !changes(reading.traits) => {
-                Some(copy.module.clone())
-            }
-            _ => None,
-        };
         let shelves = self.copies[..devices.len() - 1].to_vec();
-        let ready: Vec<Option<M>> = shelves.iter().map(current).collect();
-        let layout = || self.value_layout(source, &devices[0]);
-        let mut values = Broadcast::send(source, reading, layout, devices, |replica| {
-            ready[replica - 1].is_none()
+        let found: Vec<Found<M>> = shelves
+            .iter()
+            .zip(&devices[1..])
+            .map(|(shelf, device)| {
+                let current = current(shelf, source.version, reading);
+                current.map_or_else(
+                    || Found::Behind(take(shelf, source, reading, device)),
+                    Found::Current,
+                )
+            })
+            .collect();
+        // Where parameters are current, a training step has changed buffers alone.
+        let lacks_buffers_alone = |found: &Found<M>| matches!(found, Found::Behind(copy) if copy.version == source.version);
+        let scope = if has_own_buffers(reading) && found.iter().all(lacks_buffers_alone) {
+            Scope::Buffers
+        } else {
+            Scope::All
+        };
+        let layout = || self.value_layout(source, scope, &devices[0]);
+        let mut values = Broadcast::send(source, reading, scope, layout, devices, |replica| {
+            matches!(found[replica - 1], Found::Behind(_))
         });
-        for (index, (ready, shelf)) in ready.iter().zip(shelves).enumerate() {
-            let device = &devices[index + 1];
-            replicas.push(match ready {
-                Some(module) => Replica::Ready(module.clone()),
-                None => Replica::Behind {
+        for (index, (found, shelf)) in found.into_iter().zip(shelves).enumerate() {
+            replicas.push(match found {
+                Found::Current(module) => Replica::Ready(module),
+                Found::Behind(copy) => Replica::Behind {
                     copy: Kept {
                         version: source.version,
-                        ..take(&shelf, source, reading, device)
+                        ..copy
                     },
-                    values: values.values(index + 1, device),
+                    values: values.values(index + 1, &devices[index + 1]),
                     shelf,
                 },
             });
+        }
+    }
+
+    /// The copies of replicas `1..count`, if all hold the values of `version`.
+    pub(crate) fn copies(&self, count: usize, version: u64) -> Option<Vec<Kept<M>>> {
+        let shelves = self.copies[..count - 1].iter();
+        let copy = |shelf: &Shelf<M>| {
+            let kept = lock(shelf);
+            kept.as_ref()
+                .filter(|kept| kept.version == version)
+                .cloned()
+        };
+        shelves.map(copy).collect()
+    }
+
+    /// Keep `copies` for replicas 1 and up.
+    pub(crate) fn keep(&self, copies: impl Iterator<Item = Kept<M>>) {
+        for (shelf, copy) in self.copies.iter().zip(copies) {
+            *lock(shelf) = Some(copy);
         }
     }
 
@@ -211,50 +226,15 @@ impl<M: Module> Replicas<M> {
             let copy = take(shelf, source, reading, device);
             let module = copy.private_module();
             *lock(shelf) = Some(copy);
-            let values =
-                Snapshot::take(source.module, reading, device, source.link, source.traffic);
+            let take = Take {
+                reading,
+                device,
+                link: source.link,
+                scope: Scope::All,
+                traffic: source.traffic,
+            };
+            let values = take.values(source.module);
             replicas.push(Replica::Ready(values.restore(module)));
         }
     }
-}
-
-/// The copy that is kept at `shelf`, or a new one where there is none of these parameters.
-fn take<M: Module>(
-    shelf: &Shelf<M>,
-    source: &Source<'_, M>,
-    reading: &Arc<Reading>,
-    device: &Device,
-) -> Kept<M> {
-    match lock(shelf).take() {
-        Some(copy) if copy.reading.has_parts_of(reading) => Kept {
-            reading: reading.clone(),
-            ..copy
-        },
-        _ => Kept {
-            module: private_copy(source.module, reading.traits).fork(device),
-            // Nobody's: its values come from the primary at some version, but by another way.
-            version: u64::MAX,
-            reading: reading.clone(),
-        },
-    }
-}
-
-/// In training buffers change inside forward, unseen by the version, so a module that has some is always renewed.
-fn changes(traits: Traits) -> bool {
-    traits.autodiff && traits.buffers
-}
-
-/// A copy of `module` that shares no running state with it, so that it can be moved and changed.
-///
-/// Burn's `RunningState` is one cell for all clones, and both `fork` and `map` write into that cell, so a plain clone would
-/// let a replica overwrite the primary's BatchNorm statistics. `valid` is the one operation of `Module` that makes a new
-/// cell; `train` takes back the rest of what it does. The values themselves come from a snapshot afterwards.
-/// `tests/behaviour/batch_norm.rs` (`a_plain_clone_still_shares_running_state`) fails when this can go.
-pub(crate) fn private_copy<M: Module>(module: &M, traits: Traits) -> M {
-    if !traits.buffers {
-        // Running state is a buffer, so there is none; and tensors that are no parameters keep their autodiff setting.
-        return module.clone();
-    }
-    let copy = module.valid();
-    if traits.autodiff { copy.train() } else { copy }
 }

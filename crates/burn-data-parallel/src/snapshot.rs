@@ -67,56 +67,54 @@ impl<'a> Places<'a> {
     }
 }
 
-impl Snapshot {
-    /// Copy the values of `module` to `device`, each on its own.
-    pub(crate) fn take<M: Module>(
-        module: &M,
-        reading: &Arc<Reading>,
-        device: &Device,
-        link: Link,
-        traffic: &Traffic,
-    ) -> Self {
-        Self::collect(module, reading, device, link, traffic, None)
+/// What of a module's values goes into a snapshot, and where to.
+pub(crate) struct Take<'a> {
+    pub(crate) reading: &'a Arc<Reading>,
+    pub(crate) device: &'a Device,
+    pub(crate) link: Link,
+    pub(crate) scope: Scope,
+    pub(crate) traffic: &'a Traffic,
+}
+
+/// Which values are taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Scope {
+    All,
+    /// Float values that take no gradient.
+    Buffers,
+}
+
+impl Take<'_> {
+    /// Copy the values of `module`, each on its own.
+    pub(crate) fn values<M: Module>(self, module: &M) -> Snapshot {
+        self.collect(module, None)
     }
 
-    /// The values of `module`: those that lie in buckets from `packed`, which is on `device`; what lies in none is moved there.
-    pub(crate) fn take_packed<M: Module>(
-        module: &M,
-        reading: &Arc<Reading>,
-        device: &Device,
-        packed: (Arc<Layout>, Packed),
-        traffic: &Traffic,
-    ) -> Self {
-        Self::collect(module, reading, device, Link::Leaf, traffic, Some(packed))
+    /// The values of `module`: those that lie in buckets from `packed`, which is on the device; what lies in none is moved there.
+    pub(crate) fn packed<M: Module>(self, module: &M, packed: (Arc<Layout>, Packed)) -> Snapshot {
+        self.collect(module, Some(packed))
     }
 
-    fn collect<M: Module>(
-        module: &M,
-        reading: &Arc<Reading>,
-        device: &Device,
-        link: Link,
-        traffic: &Traffic,
-        packed: Option<(Arc<Layout>, Packed)>,
-    ) -> Self {
+    fn collect<M: Module>(self, module: &M, packed: Option<(Arc<Layout>, Packed)>) -> Snapshot {
         let mut collector = Collector {
             tensors: HashMap::new(),
             flags: HashMap::new(),
-            places: Places::of(reading),
-            device,
-            link,
-            traffic,
+            places: Places::of(self.reading),
             packed: packed.as_ref().map(|(layout, _)| &**layout),
+            take: &self,
         };
         module.visit(&mut collector);
         let (tensors, flags) = (collector.tensors, collector.flags);
-        Self {
+        Snapshot {
             tensors: Arc::new(tensors),
             flags: Arc::new(flags),
             packed,
-            reading: reading.clone(),
+            reading: self.reading.clone(),
         }
     }
+}
 
+impl Snapshot {
     /// `module` with the values of this snapshot; values that the snapshot does not have stay.
     pub(crate) fn restore<M: Module>(&self, module: M) -> M {
         module.map(&mut Restore {
@@ -141,21 +139,25 @@ struct Collector<'a> {
     tensors: HashMap<Key, Box<dyn Any + Send + Sync>>,
     flags: HashMap<ParamId, bool>,
     places: Places<'a>,
-    device: &'a Device,
-    link: Link,
-    traffic: &'a Traffic,
     packed: Option<&'a Layout>,
+    take: &'a Take<'a>,
 }
 
 impl Collector<'_> {
     /// Keep what `copy` makes of a parameter, unless it lies in a bucket or has been kept at another place.
-    fn keep<T: Send + Sync + 'static>(&mut self, id: ParamId, copy: impl FnOnce(&Self) -> T) {
+    fn keep<T: Send + Sync + 'static>(
+        &mut self,
+        id: ParamId,
+        is_buffer: bool,
+        copy: impl FnOnce(&Take<'_>) -> T,
+    ) {
         let packed = self
             .packed
             .is_some_and(|layout| layout.places.contains_key(&id));
         let key = self.places.next(id);
-        if !packed && !self.tensors.contains_key(&key) {
-            let copy = copy(self);
+        let wanted = is_buffer || self.take.scope == Scope::All;
+        if wanted && !packed && !self.tensors.contains_key(&key) {
+            let copy = copy(self.take);
             self.tensors.insert(key, Box::new(copy));
         }
     }
@@ -163,11 +165,12 @@ impl Collector<'_> {
 
 impl ModuleVisitor for Collector<'_> {
     fn visit_float<const D: usize>(&mut self, param: &Param<Tensor<D>>) {
-        self.keep(param.id, |this| {
-            let tensor = param.base();
+        let tensor = param.base();
+        let is_buffer = !param.is_require_grad();
+        self.keep(param.id, is_buffer, |take| {
             let requires_grad = is_trainable(&tensor);
-            let copy = this.traffic.to_device(tensor, this.device);
-            match this.link {
+            let copy = take.traffic.to_device(tensor, take.device);
+            match take.link {
                 Link::Graph => Float {
                     value: copy,
                     leaf: None,
@@ -182,14 +185,14 @@ impl ModuleVisitor for Collector<'_> {
     }
 
     fn visit_int<const D: usize>(&mut self, param: &Param<Tensor<D, Int>>) {
-        self.keep(param.id, |this| {
-            this.traffic.to_device(param.val(), this.device)
+        self.keep(param.id, false, |take| {
+            take.traffic.to_device(param.val(), take.device)
         });
     }
 
     fn visit_bool<const D: usize>(&mut self, param: &Param<Tensor<D, Bool>>) {
-        self.keep(param.id, |this| {
-            this.traffic.to_device(param.val(), this.device)
+        self.keep(param.id, false, |take| {
+            take.traffic.to_device(param.val(), take.device)
         });
     }
 

@@ -160,10 +160,15 @@ impl Traffic {
         if tensor.device() == *device {
             return tensor.to_device(device);
         }
-        let bytes = tensor.shape().num_elements() * tensor.dtype().size();
+        self.count(&tensor, 1.0);
+        self.routes.send(tensor, device)
+    }
+
+    /// Count a transfer of `tensor`, or of a multiple of its bytes.
+    pub(crate) fn count<const D: usize, K: Basic>(&self, tensor: &Tensor<D, K>, times: f64) {
+        let bytes = (tensor.shape().num_elements() * tensor.dtype().size()) as f64 * times;
         self.transfers.fetch_add(1, Ordering::Relaxed);
         self.bytes.fetch_add(bytes as u64, Ordering::Relaxed);
-        self.routes.send(tensor, device)
     }
 
     /// The phase that began at `started` and made these copies.

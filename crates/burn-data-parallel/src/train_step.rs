@@ -139,7 +139,7 @@ impl<M: Module + 'static> DataParallel<M> {
         )
     }
 
-    fn reduce<T>(
+    pub(crate) fn reduce<T>(
         &self,
         grads: Vec<Grads>,
         factor: f64,

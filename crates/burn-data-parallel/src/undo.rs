@@ -7,7 +7,7 @@ use burn::tensor::Device;
 
 use crate::error::DataParallelError;
 use crate::reading::Reading;
-use crate::snapshot::{Link, Snapshot};
+use crate::snapshot::{Link, Scope, Snapshot, Take};
 use crate::stats::Traffic;
 use crate::workers::caught;
 
@@ -23,8 +23,14 @@ impl Undo {
     pub(crate) fn of<M: Module>(module: &M, reading: &Arc<Reading>, primary: &Device) -> Self {
         drop(module.valid());
         let traffic = Traffic::default();
-        let values = Snapshot::take(module, reading, primary, Link::Leaf, &traffic);
-        Self(Some(values))
+        let take = Take {
+            reading,
+            device: primary,
+            link: Link::Leaf,
+            scope: Scope::Buffers,
+            traffic: &traffic,
+        };
+        Self(Some(take.values(module)))
     }
 
     /// `result`, after the running statistics of `module` have been put back if it is an error.
@@ -35,7 +41,7 @@ impl Undo {
     ) -> Result<T, DataParallelError> {
         if let (Err(_), Some(snapshot)) = (&result, self.0) {
             // What the failed step left pending is applied by `valid`, then overwritten by `map` through the cells that a
-            // clone shares; the mapped clone itself, with its copies of the parameters, is not needed.
+            // clone shares; the mapped clone itself is not needed.
             let undone = caught(|| {
                 drop(module.valid());
                 drop(snapshot.restore(module.clone()));
