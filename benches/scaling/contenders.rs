@@ -3,7 +3,7 @@
 use burn::module::Module;
 use burn::optim::{AdamConfig, GradientsParams, ModuleOptimizer};
 use burn::tensor::Device;
-use burn_dp::{DataParallel, DataParallelError, StepStats};
+use burn_dp::{DataParallel, DataParallelError, Reduction, ReplicatedOptimizer, StepStats};
 
 use crate::models::{Batch, Net};
 use crate::options::Devices;
@@ -121,6 +121,56 @@ impl Contender for Wrapped {
 
     fn stats(&self) -> Option<StepStats> {
         self.model.as_ref().map(DataParallel::total_stats)
+    }
+}
+
+/// The wrapper with an optimizer on every replica.
+pub struct AllReduced {
+    model: DataParallel<Net>,
+    optim: ReplicatedOptimizer,
+    batch: Batch,
+    devices: Vec<Device>,
+}
+
+impl AllReduced {
+    pub fn new(
+        net: Net,
+        batch: Batch,
+        devices: &Devices,
+        count: usize,
+    ) -> Result<Self, DataParallelError> {
+        let config = burn_dp::DataParallelConfig::new().with_reduction(Reduction::AllReduce);
+        Ok(Self {
+            model: config.init_on(net, devices.ids(count))?,
+            optim: ReplicatedOptimizer::new(AdamConfig::new().init()),
+            batch,
+            devices: devices.take(count),
+        })
+    }
+}
+
+impl Contender for AllReduced {
+    fn name(&self) -> String {
+        "burn-dp all-reduce".into()
+    }
+
+    fn replicas(&self) -> usize {
+        self.devices.len()
+    }
+
+    fn step(&mut self) -> Result<(), DataParallelError> {
+        let step = |net: &Net, shard| net.loss(shard);
+        let batch = self.batch.clone();
+        let trained = self.optim.train_step(LR, &mut self.model, batch, step);
+        trained.map(|_loss| ())
+    }
+
+    fn sync(&self) {
+        sync_all(&self.devices);
+    }
+
+    fn stats(&self) -> Option<StepStats> {
+        Some(self.model.total_stats())
     }
 }
 

@@ -4,6 +4,8 @@
 //! rounds, with the devices synchronized at the end of each.
 
 mod contenders;
+#[cfg(feature = "train")]
+mod ddp;
 mod measure;
 mod models;
 mod options;
@@ -27,6 +29,12 @@ fn main() -> Result<(), Box<dyn Error>> {
         let shape = kind.shape(options.size);
         println!("\n{kind:?}: {}", shape.describe());
         let mut rows = measure::compare(&options, &devices, kind, &shape)?;
+        #[cfg(feature = "train")]
+        if options.ddp {
+            for count in options.counts(&devices)? {
+                rows.push(ddp::measure(&options, &devices, kind, &shape, count)?);
+            }
+        }
         if options.torch {
             rows.extend(torch::measure(&options, &devices, kind, &shape)?);
         }

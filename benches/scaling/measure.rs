@@ -3,7 +3,7 @@
 use std::error::Error;
 use std::time::Instant;
 
-use crate::contenders::{Bare, Contender, Wrapped, copy};
+use crate::contenders::{AllReduced, Bare, Contender, Wrapped, copy};
 use crate::models::{Batch, Kind, Net, Shape};
 use crate::options::{Devices, Options, Scaling};
 use crate::report::Row;
@@ -34,6 +34,10 @@ pub fn compare(
                 crate::contenders::MultiDevice::new(copy(&net, &device), &batch, devices, count);
             entrants.push((Box::new(peer), rows));
         }
+        if options.all_reduce && count > 1 {
+            let all_reduced = AllReduced::new(copy(&net, &device), batch.clone(), devices, count)?;
+            entrants.push((Box::new(all_reduced), rows));
+        }
         let wrapped = Wrapped::new(copy(&net, &device), batch, devices, count)?;
         entrants.push((Box::new(wrapped), rows));
     }
@@ -56,7 +60,7 @@ pub fn compare(
             first_step,
         ));
     }
-    let mut before: Vec<_> = entrants
+    let before: Vec<_> = entrants
         .iter()
         .map(|(entrant, _)| entrant.stats())
         .collect();
@@ -71,8 +75,8 @@ pub fn compare(
                 .push(started.elapsed().as_secs_f64() * 1e3 / options.steps as f64);
         }
     }
-    for (((entrant, _), row), before) in entrants.iter().zip(&mut rows).zip(before.drain(..)) {
-        row.memory = entrant_memory(devices);
+    for (((entrant, _), row), before) in entrants.iter().zip(&mut rows).zip(before) {
+        row.memory = memory(devices);
         if let (Some(before), Some(after)) = (before, entrant.stats()) {
             row.phases(&before, &after);
         }
@@ -80,9 +84,11 @@ pub fn compare(
     Ok(rows)
 }
 
-/// Bytes that the primary's allocator holds, where it tells.
-fn entrant_memory(devices: &Devices) -> Option<u64> {
-    devices.all[0]
-        .memory_pool_usage()
-        .map(|usage| usage.bytes_reserved)
+/// Bytes that each device's allocator holds, where it tells: of all contenders of this process together.
+fn memory(devices: &Devices) -> Vec<u64> {
+    let pools = devices
+        .all
+        .iter()
+        .map(burn::tensor::Device::memory_pool_usage);
+    pools.flatten().map(|usage| usage.bytes_reserved).collect()
 }

@@ -45,6 +45,12 @@ pub struct Options {
     /// Also run burn-train's MultiDevice step
     #[arg(long)]
     pub burn_train: bool,
+    /// Also run burn-train's DistributedDataParallel, which needs GPUs with NCCL
+    #[arg(long)]
+    pub ddp: bool,
+    /// Also run burn-dp with an optimizer on every replica and all-reduced gradients, which needs distinct devices
+    #[arg(long)]
+    pub all_reduce: bool,
     /// Also run PyTorch through `benches/scaling/torch_peer.py`, if `python3` can import torch
     #[arg(long)]
     pub torch: bool,

@@ -36,8 +36,9 @@ pub struct Row {
     /// Copies of parameters and gradients between devices, a step.
     #[serde(default)]
     transfers: Option<f64>,
+    /// Bytes held by the allocator of each device.
     #[serde(default)]
-    pub memory: Option<u64>,
+    pub memory: Vec<u64>,
 }
 
 impl Row {
@@ -50,7 +51,7 @@ impl Row {
             rounds: Vec::new(),
             phases: None,
             transfers: None,
-            memory: None,
+            memory: Vec::new(),
         }
     }
 
@@ -160,11 +161,8 @@ impl Report {
                     .map(|count| format!("{count:.0}"))
                     .unwrap_or_default(),
             );
-            cells.push(
-                row.memory
-                    .map(|bytes| format!("{:.0}", bytes as f64 / f64::from(1 << 20)))
-                    .unwrap_or_default(),
-            );
+            let memory = row.memory.iter().map(|bytes| (bytes >> 20).to_string());
+            cells.push(memory.collect::<Vec<_>>().join(" "));
             table.add_row(cells);
         }
         table.to_string()

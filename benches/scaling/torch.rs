@@ -16,9 +16,12 @@ pub fn measure(
     shape: &Shape,
 ) -> Result<Vec<Row>, Box<dyn Error>> {
     let ordinals: Vec<String> = devices.ordinals.iter().map(ToString::to_string).collect();
+    // A file of its own: DDP starts processes anew, which a script on the command line cannot.
+    let directory = tempfile::tempdir()?;
+    let script = directory.path().join("torch_peer.py");
+    std::fs::write(&script, SCRIPT)?;
     let output = Command::new("python3")
-        .arg("-c")
-        .arg(SCRIPT)
+        .arg(&script)
         .args(["--model", &format!("{kind:?}").to_lowercase()])
         .args(["--batch", &shape.batch.to_string()])
         .args(["--width", &shape.width.to_string()])

@@ -96,7 +96,7 @@ def run(args, name, net, replicas, rows, device, barrier=lambda: None):
         sync(device)
         rounds.append((time.perf_counter() - started) * 1e3 / args.steps)
     memory = torch.cuda.max_memory_reserved(device) if device.type == "cuda" else None
-    return dict(name=name, replicas=replicas, samples=rows * (replicas if name.endswith("DDP") else 1), first_step_seconds=first, rounds=rounds, memory=memory)
+    return dict(name=name, replicas=replicas, samples=rows * (replicas if name.endswith("DDP") else 1), first_step_seconds=first, rounds=rounds, memory=[memory] if memory else [])
 
 
 def ddp(rank, args, ordinals, queue):
@@ -111,6 +111,7 @@ def ddp(rank, args, ordinals, queue):
     row = run(args, "PyTorch DDP", net, len(ordinals), rows, device, dist.barrier)
     if rank == 0:
         queue.put(row)
+    dist.barrier()
     dist.destroy_process_group()
 
 
@@ -135,13 +136,9 @@ def main():
     if count > 1:
         import torch.multiprocessing as mp
 
-        context = mp.get_context("fork" if not torch.cuda.is_initialized() else "spawn")
-        try:
-            queue = context.SimpleQueue()
-            mp.start_processes(ddp, args=(args, ordinals, queue), nprocs=count, start_method="spawn")
-            rows.append(queue.get())
-        except Exception as error:  # a `-c` script cannot always be spawned again; the other rows stand
-            print("DDP was left out:", error, file=__import__("sys").stderr)
+        queue = mp.get_context("spawn").SimpleQueue()
+        mp.spawn(ddp, args=(args, ordinals, queue), nprocs=count)
+        rows.append(queue.get())
     print(json.dumps(rows))
 
 
