@@ -17,6 +17,7 @@ mod failure;
 #[cfg(feature = "fault-injection")]
 mod failure_phases;
 mod logging;
+mod on_step;
 mod parameters;
 mod records;
 #[cfg(feature = "fault-injection")]

@@ -275,6 +275,28 @@ impl<M: Module> DataParallel<M> {
         self.shared.meter.last()
     }
 
+    /// Call `observe` after every step of this wrapper and its clones that has succeeded: inference and training alike, with
+    /// what it cost.
+    ///
+    /// It is called before the step returns, so the optimizer's time is not in it. It may be called from several threads.
+    ///
+    /// ```
+    /// use burn::nn::{Linear, LinearConfig};
+    /// use burn::tensor::{Device, Distribution, Tensor};
+    /// use burn_data_parallel::{DataParallel, DeviceIds};
+    ///
+    /// let device = Device::flex().autodiff();
+    /// let model = DataParallel::new(LinearConfig::new(4, 2).init(&device), DeviceIds::repeat(0, 2))?
+    ///     .on_step(|stats| println!("{:?} in forward and backward", stats.apply.time()));
+    /// let batch = Tensor::<2>::random([8, 4], Distribution::Default, &device);
+    /// model.train_step(batch, |replica: &Linear, shard| replica.forward(shard).mean())?;
+    /// # Ok::<(), burn_data_parallel::DataParallelError>(())
+    /// ```
+    pub fn on_step(self, observe: impl Fn(&StepStats) + Send + Sync + 'static) -> Self {
+        self.shared.meter.observe(Arc::new(observe));
+        self
+    }
+
     /// What all steps of this wrapper and its clones have cost together.
     pub fn total_stats(&self) -> StepStats {
         self.shared.meter.total()

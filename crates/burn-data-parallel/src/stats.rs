@@ -96,10 +96,19 @@ impl StepStats {
     }
 }
 
-/// The last step's stats and the sum of all.
-#[derive(Debug, Default)]
+type Observer = Arc<dyn Fn(&StepStats) + Send + Sync>;
+
+/// The last step's stats and the sum of all, and who wants to know of each step.
+#[derive(Default)]
 pub(crate) struct Meter {
     stats: Mutex<(StepStats, StepStats)>,
+    observers: Mutex<Vec<Observer>>,
+}
+
+impl std::fmt::Debug for Meter {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_tuple("Meter").field(&self.last()).finish()
+    }
 }
 
 impl Meter {
@@ -107,6 +116,19 @@ impl Meter {
         let mut stats = self.lock();
         stats.0 = step;
         stats.1.add(&step);
+        drop(stats);
+        // Called without the locks, so that an observer may ask for stats, or add another.
+        let observers = self.observers().clone();
+        observers.iter().for_each(|observe| observe(&step));
+    }
+
+    pub(crate) fn observe(&self, observer: Observer) {
+        self.observers().push(observer);
+    }
+
+    fn observers(&self) -> std::sync::MutexGuard<'_, Vec<Observer>> {
+        let observers = &self.observers;
+        observers.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(crate) fn optimizer(&self, phase: PhaseStats) {
