@@ -5,6 +5,8 @@
 //! ```
 
 mod arguments;
+#[path = "../command_line/mod.rs"]
+mod command_line;
 mod data;
 mod model;
 mod problem;
@@ -19,7 +21,6 @@ use burn::train::metric::{LearningRateMetric, LossMetric};
 use burn::train::renderer::CliMetricsRenderer;
 use burn::train::{InferenceStep, Learner, SupervisedTraining};
 use burn_dp::{DataParallel, DeviceIds};
-use clap::Parser;
 
 use arguments::Arguments;
 use data::{loader, points};
@@ -30,13 +31,7 @@ const TRAIN: usize = 1024;
 const VALID: usize = 203;
 
 fn main() -> ExitCode {
-    match run(&Arguments::parse()) {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(problem) => {
-            eprintln!("error: {problem}");
-            ExitCode::FAILURE
-        }
-    }
+    command_line::run(|arguments: Arguments| run(&arguments), |_| 1)
 }
 
 fn run(arguments: &Arguments) -> Result<(), Problem> {

@@ -51,7 +51,11 @@ pub struct Arguments {
     #[arg(long, default_value_t = 1)]
     pub seed: u64,
 
-    /// Save the weights here after training
+    /// Give a step up that takes longer than so many seconds, instead of waiting for it
+    #[arg(long, value_name = "SECONDS", value_parser = positive, allow_negative_numbers = true)]
+    pub time_limit: Option<f64>,
+
+    /// Save the weights here after training, or where Ctrl-C stops it
     #[arg(long, value_name = "FILE")]
     pub save: Option<PathBuf>,
 
@@ -80,6 +84,6 @@ pub enum Backend {
 fn positive(text: &str) -> Result<f64, String> {
     match text.parse::<f64>() {
         Ok(value) if value > 0.0 && value.is_finite() => Ok(value),
-        _ => Err("give a number above 0, e.g. 0.002".into()),
+        _ => Err("give a number above 0".into()),
     }
 }

@@ -8,6 +8,7 @@ mod arguments;
 mod command_line;
 mod dataset;
 mod devices;
+mod interrupt;
 mod model;
 mod plot;
 mod problem;

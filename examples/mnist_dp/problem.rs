@@ -5,6 +5,8 @@ use std::path::{Path, PathBuf};
 use burn_dp::DataParallelError;
 use burn_dp::visible::VisibilityError;
 
+use crate::interrupt::EXIT_CODE;
+
 #[derive(Debug, thiserror::Error)]
 pub enum Problem {
     #[error("{0}")]
@@ -13,6 +15,12 @@ pub enum Problem {
     File { path: PathBuf, detail: String },
     #[error("{0}")]
     Data(String),
+    #[error("stopped in epoch {epoch} after {steps} of its steps; {saved}")]
+    Interrupted {
+        epoch: u32,
+        steps: usize,
+        saved: String,
+    },
     #[error(transparent)]
     DataParallel(#[from] DataParallelError),
     #[error(transparent)]
@@ -27,9 +35,13 @@ impl Problem {
         }
     }
 
-    /// 2 for a wrong command line, as clap has it; 1 for the rest.
+    /// 2 for a wrong command line, as clap has it; 130 for a run that was stopped, as shells have it; 1 for the rest.
     pub fn exit_code(&self) -> u8 {
-        if matches!(self, Self::Usage(_)) { 2 } else { 1 }
+        match self {
+            Self::Usage(_) => 2,
+            Self::Interrupted { .. } => EXIT_CODE,
+            _ => 1,
+        }
     }
 }
 

@@ -12,11 +12,12 @@ use burn::nn::loss::CrossEntropyLossConfig;
 use burn::optim::AdamConfig;
 use burn::store::ModuleRecord;
 use burn::tensor::{Bytes, Device, ElementConversion, Tensor};
-use burn_dp::{DataParallel, Gather};
+use burn_dp::{DataParallel, DataParallelConfig, Gather};
 
 use crate::arguments::Arguments;
 use crate::dataset::{Batch, Data, ImageBatcher, Sample};
 use crate::devices::Chosen;
+use crate::interrupt::Interrupt;
 use crate::model::Net;
 use crate::problem::{Problem, write_whole};
 use crate::progress::Progress;
@@ -50,12 +51,15 @@ pub fn train(arguments: &Arguments, data: &Data, chosen: Chosen) -> Result<Repor
     let device = chosen.device.autodiff();
     device.seed(arguments.seed);
     let net = Net::new(data.height, data.width, data.classes, &device);
-    let mut model = DataParallel::new(net, chosen.ids)?;
+    let mut config = DataParallelConfig::new();
+    config.time_limit_seconds = arguments.time_limit;
+    let mut model = config.init_on(net, chosen.ids)?;
     if let Some(file) = &arguments.load {
         model = load(model, file)?;
     }
     println!("{model}");
 
+    let interrupt = Interrupt::listen()?;
     let mut optim = AdamConfig::new().init();
     let batches = loader(data, &data.train, arguments, &device, true);
     let test = loader(data, &data.test, arguments, &device.clone().inner(), false);
@@ -72,7 +76,11 @@ pub fn train(arguments: &Arguments, data: &Data, chosen: Chosen) -> Result<Repor
         progress.epoch(epoch);
         let epoch_started = Instant::now();
         let mut total = Total::default();
-        for batch in batches.iter() {
+        for (done, batch) in batches.iter().enumerate() {
+            if interrupt.requested() {
+                progress.finish();
+                return Err(stopped(epoch, done, model, arguments));
+            }
             let batch = batch.map_err(unreadable)?;
             let rows = batch.targets.dims()[0];
             let ((loss, score), grads) = model.train_step(batch, |net: &Net, shard| {
@@ -118,6 +126,25 @@ pub fn train(arguments: &Arguments, data: &Data, chosen: Chosen) -> Result<Repor
         test_accuracy: epochs.last().map_or(0.0, |epoch| epoch.test_accuracy),
         epochs,
     })
+}
+
+/// Save what there is, if that was asked for, and say where training stopped.
+fn stopped(epoch: u32, steps: usize, model: DataParallel<Net>, arguments: &Arguments) -> Problem {
+    let saved = match &arguments.save {
+        None => "nothing was saved, since --save was not given".into(),
+        Some(file) => match save(model, file) {
+            Ok(()) => format!(
+                "the weights are in {}, --load goes on from them",
+                file.display()
+            ),
+            Err(problem) => return problem,
+        },
+    };
+    Problem::Interrupted {
+        epoch,
+        steps,
+        saved,
+    }
 }
 
 fn evaluate(

@@ -20,7 +20,7 @@ use arguments::Arguments;
 use problem::Problem;
 
 fn main() -> ExitCode {
-    command_line::run(|arguments: Arguments| run(&arguments), Problem::exit_code)
+    command_line::run(|arguments: Arguments| run(&arguments), |_| 1)
 }
 
 fn run(arguments: &Arguments) -> Result<(), Problem> {

@@ -17,11 +17,7 @@ mod training;
 use std::process::ExitCode;
 
 use arguments::Arguments;
-use problem::Problem;
 
 fn main() -> ExitCode {
-    command_line::run(
-        |arguments: Arguments| training::run(&arguments),
-        Problem::exit_code,
-    )
+    command_line::run(|arguments: Arguments| training::run(&arguments), |_| 1)
 }

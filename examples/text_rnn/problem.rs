@@ -14,10 +14,3 @@ pub enum Problem {
     #[error("results cannot be read off their device: {0}")]
     Values(#[from] ExecutionError),
 }
-
-impl Problem {
-    /// 1, whatever it is; a wrong command line never gets this far.
-    pub fn exit_code(&self) -> u8 {
-        1
-    }
-}
