@@ -387,7 +387,7 @@ fn weights_that_cannot_be_combined_are_errors() {
             .train_step(tensor([4, 3], 1, &device()), move |replica: &Mlp, x| {
                 // Row 0 tells the shards apart.
                 let first = x.clone().slice([0..1, 0..1]).into_scalar::<f32>();
-                let index = usize::from(first != crate::models::wave(1, 1)[0]);
+                let index = usize::from(first != crate::models::waves::wave(1, 1)[0]);
                 Loss::mean_over(replica.forward(x).mean(), weights[index])
             })
             .map(|_| ())

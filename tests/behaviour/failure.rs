@@ -453,7 +453,7 @@ fn a_failed_step_leaves_running_statistics_as_they_were() {
                 let calls = Arc::new(AtomicUsize::new(0));
                 let run = move |replica: &Normed, x: Tensor<2>| {
                     let output = replica.forward(x.clone());
-                    let first = crate::models::wave(rows * 3, 4)[index * 6];
+                    let first = crate::models::waves::wave(rows * 3, 4)[index * 6];
                     calls.fetch_add(1, Ordering::SeqCst);
                     assert_ne!(
                         x.slice([0..1, 0..1]).into_scalar::<f32>(),

@@ -13,27 +13,11 @@ use burn::tensor::{Device, Int, Tensor, TensorData};
 use burn::train::{ClassificationOutput, InferenceStep, TrainOutput, TrainStep};
 use burn_dp::Scatter;
 
-pub fn device() -> Device {
-    Device::flex().autodiff()
-}
+#[path = "../behaviour/waves.rs"]
+mod waves;
 
-/// Values that look random and are the same in every run, between -1 and 1.
-pub fn wave(count: usize, seed: usize) -> Vec<f32> {
-    (0..count as u64)
-        .map(|i| {
-            let mut x = (i + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15)
-                ^ (seed as u64 + 1).wrapping_mul(0xD1B5_4A32_D192_ED03);
-            x = (x ^ (x >> 31)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-            x ^= x >> 29;
-            (x >> 40) as f32 / (1u64 << 23) as f32 - 1.0
-        })
-        .collect()
-}
-
-pub fn tensor<const D: usize>(shape: [usize; D], seed: usize, device: &Device) -> Tensor<D> {
-    let values = wave(shape.iter().product(), seed);
-    Tensor::from_data(TensorData::new(values, shape), device)
-}
+use waves::wave;
+pub use waves::{device, tensor};
 
 /// `module` with values of its own in every trainable parameter.
 pub fn filled<M: Module>(module: M, seed: usize) -> M {
