@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 
 use burn::module::Module;
 use burn::tensor::Tensor;
-use burn_dp::{DataParallel, DeviceIds};
+use burn_dp::{DataParallel, DataParallelError, DeviceIds};
 
 use crate::failure::quiet;
 use crate::models::{Mlp, device, tensor};
@@ -58,4 +58,27 @@ fn an_observer_may_ask_the_wrapper() {
             .expect("it works");
     }
     assert_eq!(*seen.lock().expect("as above"), [1, 2, 3]);
+}
+
+#[test]
+fn an_observer_that_steps_or_panics_does_no_harm() {
+    quiet();
+    let model = DataParallel::new(Mlp::new(&device()), DeviceIds::repeat(0, 2)).expect("it wraps");
+    let refused = Arc::new(AtomicU64::new(0));
+    let (own, count) = (model.clone(), refused.clone());
+    let step = |net: &Mlp, x| net.forward(x).mean();
+    let model = model.on_step(move |_| {
+        let error = own.train_step(tensor([4, 3], 1, &device()), step);
+        let error = error.expect_err("it would wait for itself");
+        if matches!(error, DataParallelError::Nested { .. }) {
+            count.fetch_add(1, Ordering::Relaxed);
+        }
+        panic!("the observer fails on purpose");
+    });
+    for _ in 0..2 {
+        model
+            .train_step(tensor([4, 3], 1, &device()), step)
+            .expect("it works");
+    }
+    assert_eq!(refused.load(Ordering::Relaxed), 2);
 }

@@ -151,26 +151,8 @@ impl<M: Module + 'static> DataParallel<M> {
             .then(|| self.lock().gradient_layout(&source, &devices[0]));
         stats.broadcast = traffic.phase(started);
 
-        let started = Instant::now();
-        let shards = self.guarded(&progress, Phase::Scatter, || {
-            progress.serve_all(Phase::Scatter);
-            if used == 1 {
-                vec![batch.to_replica(&devices[0])]
-            } else {
-                let mut plan = Shards::new(shared.dim, sizes, devices.to_vec());
-                plan.traffic = Arc::new(shared.traffic());
-                plan.detached = link == Link::Leaf && traits.autodiff;
-                let shards = batch.into_shards(&plan);
-                stats.scatter = plan.traffic.phase(started);
-                shards
-            }
-        })?;
-        if shards.len() != used {
-            return Err(DataParallelError::ShardCount {
-                given: shards.len(),
-                expected: used,
-            });
-        }
+        let detached = link == Link::Leaf && traits.autodiff;
+        let shards = self.scatter(batch, sizes, detached, &progress, &mut stats)?;
 
         let undo = if traits.autodiff && traits.buffers {
             Undo::of(&self.module, &reading, self.primary())
@@ -211,16 +193,7 @@ impl<M: Module + 'static> DataParallel<M> {
         let started = Instant::now();
         let outcomes = shared.workers.run(jobs);
         stats.apply = PhaseStats::since(started);
-        let results = outcomes
-            .into_iter()
-            .enumerate()
-            .map(|(replica, outcome)| {
-                outcome.unwrap_or_else(|cause| {
-                    let phase = progress.phase(replica).unwrap_or(Phase::Apply);
-                    Err(self.broken(phase, replica, cause))
-                })
-            })
-            .collect::<Result<Vec<T>, _>>();
+        let results = self.results(outcomes, &progress);
         let finished = results.and_then(|results| {
             let mut applied = Applied {
                 results,
@@ -242,6 +215,55 @@ impl<M: Module + 'static> DataParallel<M> {
             Ok(result)
         });
         undo.unless_ok(finished, &self.module)
+    }
+
+    /// One shard for each of `sizes`, on its replica's device.
+    fn scatter<B: Scatter>(
+        &self,
+        batch: B,
+        sizes: Vec<usize>,
+        detached: bool,
+        progress: &Progress,
+        stats: &mut StepStats,
+    ) -> Result<Vec<B>, DataParallelError> {
+        let started = Instant::now();
+        let expected = sizes.len();
+        let devices = &self.shared.devices[..expected];
+        let shards = self.guarded(progress, Phase::Scatter, || {
+            progress.serve_all(Phase::Scatter);
+            if expected == 1 {
+                return vec![batch.to_replica(&devices[0])];
+            }
+            let mut plan = Shards::new(self.shared.dim, sizes, devices.to_vec());
+            plan.traffic = Arc::new(self.shared.traffic());
+            plan.detached = detached;
+            let shards = batch.into_shards(&plan);
+            stats.scatter = plan.traffic.phase(started);
+            shards
+        })?;
+        if shards.len() != expected {
+            return Err(DataParallelError::ShardCount {
+                given: shards.len(),
+                expected,
+            });
+        }
+        Ok(shards)
+    }
+
+    /// The replicas' results, or the first one's error; a panic becomes one that names the phase.
+    fn results<T>(
+        &self,
+        outcomes: Vec<Result<Result<T, DataParallelError>, String>>,
+        progress: &Progress,
+    ) -> Result<Vec<T>, DataParallelError> {
+        let outcomes = outcomes.into_iter().enumerate();
+        let results = outcomes.map(|(replica, outcome)| {
+            outcome.unwrap_or_else(|cause| {
+                let phase = progress.phase(replica).unwrap_or(Phase::Apply);
+                Err(self.broken(phase, replica, cause))
+            })
+        });
+        results.collect()
     }
 
     fn cut(&self, batch: &impl Scatter) -> Result<Cut, DataParallelError> {

@@ -278,7 +278,9 @@ impl<M: Module> DataParallel<M> {
     /// Call `observe` after every step of this wrapper and its clones that has succeeded: inference and training alike, with
     /// what it cost.
     ///
-    /// It is called before the step returns, so the optimizer's time is not in it. It may be called from several threads.
+    /// It is called before the step returns, so the optimizer's time is not in it. It may be called from several threads. It
+    /// may ask the wrapper for anything but a step (`Nested`); if it panics, that is logged and the step succeeds. An observer
+    /// that holds a clone of the wrapper keeps it alive.
     ///
     /// ```
     /// use burn::nn::{Linear, LinearConfig};

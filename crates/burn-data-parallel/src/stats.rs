@@ -8,6 +8,7 @@ use burn::tensor::{Device, Tensor, kind::Basic};
 use serde::Serialize;
 
 use crate::routes::Routes;
+use crate::workers::caught;
 
 /// What one phase cost.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
@@ -119,7 +120,12 @@ impl Meter {
         drop(stats);
         // Called without the locks, so that an observer may ask for stats, or add another.
         let observers = self.observers().clone();
-        observers.iter().for_each(|observe| observe(&step));
+        for observe in observers {
+            // As in a replica's closure, a step of the wrapper would wait for this one, and is refused.
+            if let Err(cause) = caught(|| observe(&step)) {
+                log::error!("an observer of steps panicked: {cause}");
+            }
+        }
     }
 
     pub(crate) fn observe(&self, observer: Observer) {

@@ -1,5 +1,6 @@
 //! The epochs of [`DataParallelStrategy`](super::DataParallelStrategy): burn-train's own loop, with steps on all replicas.
 
+use burn::data::dataloader::{DataLoaderIterator, Progress};
 use burn::module::Module;
 use burn::optim::{GradientsAccumulator, GradientsParams};
 use burn::train::{
@@ -42,16 +43,8 @@ where
         let mut batches = loader.iter();
         let mut accumulator = GradientsAccumulator::new();
         let (mut iteration, mut accumulated) = (0, 0);
-        while let Some(batch) = batches.next() {
-            let batch = match batch {
-                Ok(batch) => batch,
-                Err(error) => {
-                    self.interrupter.fail(error);
-                    break;
-                }
-            };
+        while let Some((batch, progress)) = next(&mut *batches, &self.interrupter) {
             iteration += 1;
-            let progress = batches.progress();
             let output = match self.wrapper.learn(batch) {
                 Ok(output) => output,
                 Err(error) => {
@@ -93,16 +86,8 @@ where
         let loader = self.valid.clone();
         let mut batches = loader.iter();
         let mut iteration = 0;
-        while let Some(batch) = batches.next() {
-            let batch = match batch {
-                Ok(batch) => batch,
-                Err(error) => {
-                    self.interrupter.fail(error);
-                    break;
-                }
-            };
+        while let Some((batch, progress)) = next(&mut *batches, &self.interrupter) {
             iteration += 1;
-            let progress = batches.progress();
             let output = match model.infer(batch) {
                 Ok(output) => output,
                 Err(error) => {
@@ -141,5 +126,19 @@ where
     fn valid_event(&mut self, event: LearnerEvent<<M as InferenceStep>::Output>) {
         let processed = self.processor.process_valid(event);
         self.interrupter.fail_on_error(processed);
+    }
+}
+
+/// The next batch and the progress with it; none at the end, or where it cannot be read, which ends the training.
+fn next<B>(
+    batches: &mut (dyn DataLoaderIterator<B> + '_),
+    interrupter: &Interrupter,
+) -> Option<(B, Progress)> {
+    match batches.next()? {
+        Ok(batch) => Some((batch, batches.progress())),
+        Err(error) => {
+            interrupter.fail(error);
+            None
+        }
     }
 }
