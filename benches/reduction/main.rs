@@ -61,12 +61,15 @@ fn number_list(name: &str, default: &str) -> Vec<usize> {
         .collect()
 }
 
-/// Time `run`, with the device's queue empty before and after.
-fn timed(device: &Device, iterations: u64, mut run: impl FnMut()) -> Duration {
+/// Time `run`, with the device's queue empty before and after. What it returns is held until it has been handed to the device:
+/// fused operations whose results nobody holds are never run.
+fn timed<T>(device: &Device, iterations: u64, mut run: impl FnMut() -> T) -> Duration {
     device.sync().expect("the device works");
     let started = Instant::now();
     for _ in 0..iterations {
-        run();
+        let result = run();
+        device.flush().expect("the device works");
+        drop(black_box(result));
     }
     device.sync().expect("the device works");
     started.elapsed()
@@ -77,29 +80,28 @@ fn copy(group: &mut BenchmarkGroup<'_, WallTime>, device: &Device, elements: usi
     let source = Tensor::<1>::ones([elements], device);
     group.throughput(Throughput::Bytes(2 * 4 * elements as u64));
     group.bench_function("copy", |bench| {
-        bench.iter_custom(|iterations| {
-            timed(device, iterations, || {
-                black_box(source.clone().add_scalar(1.0));
-                // Fused operations are queued; this hands them to the device.
-                device.flush().expect("the device works");
-            })
-        });
+        bench
+            .iter_custom(|iterations| timed(device, iterations, || source.clone().add_scalar(1.0)));
     });
 }
 
-/// Many tensors into one flat buffer, as gradients are packed before they move.
+/// Many tensors into one flat buffer, as gradients are packed before they move; and that added to another, as on arrival.
 fn pack(group: &mut BenchmarkGroup<'_, WallTime>, device: &Device, weights: &Weights) {
     let parts: Vec<Tensor<1>> = weights
         .weights
         .iter()
         .map(|weight| weight.val().inner().flatten(0, 1))
         .collect();
+    let flat = Tensor::cat(parts.clone(), 0);
     group.throughput(Throughput::Bytes(2 * weights.bytes()));
     group.bench_function("pack", |bench| {
+        bench.iter_custom(|iterations| timed(device, iterations, || Tensor::cat(parts.clone(), 0)));
+    });
+    group.throughput(Throughput::Bytes(5 * weights.bytes()));
+    group.bench_function("pack and add", |bench| {
         bench.iter_custom(|iterations| {
             timed(device, iterations, || {
-                black_box(Tensor::cat(parts.clone(), 0));
-                device.flush().expect("the device works");
+                flat.clone() + Tensor::cat(parts.clone(), 0)
             })
         });
     });
@@ -153,7 +155,7 @@ fn main() {
         let mut group = criterion.benchmark_group(format!("{megabytes} MB"));
         group.sample_size(10);
         let weights = Weights::new(megabytes * 250_000, &device.clone().autodiff());
-        copy(&mut group, &device, megabytes * 250_000);
+        copy(&mut group, &device, weights.num_params());
         pack(&mut group, &device, &weights);
         for replicas in number_list("REPLICAS", "2,8") {
             sum(&mut group, &device, &weights, replicas);

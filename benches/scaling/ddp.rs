@@ -10,12 +10,12 @@ use burn::optim::AdamConfig;
 use burn::tensor::Device;
 use burn::tensor::distributed::{DistributedConfig, ReduceOperation};
 use burn::train::logger::InMemoryMetricLogger;
-use burn::train::renderer::CliMetricsRenderer;
 use burn::train::{ExecutionStrategy, Learner, SupervisedTraining, TrainingStrategy};
 
 use crate::contenders::copy;
 use crate::models::{Batch, Kind, Net, Shape};
 use crate::options::{Devices, Options, Scaling};
+use crate::quiet::Quiet;
 use crate::report::Row;
 
 /// Time the training on the first `count` devices.
@@ -57,7 +57,7 @@ pub fn measure(
             .with_training_strategy(TrainingStrategy::Default(strategy))
             .with_metric_logger(InMemoryMetricLogger::new())
             .with_application_logger(None)
-            .renderer(Box::new(CliMetricsRenderer::new()))
+            .renderer(Box::new(Quiet))
             .num_epochs(1)
             .launch(learner);
         for device in &devices {
@@ -70,10 +70,11 @@ pub fn measure(
     };
     let first = train(1)?;
     let mut row = Row::new("burn-train DDP".into(), count, rows * count, first);
-    let few = options.steps.div_ceil(2);
-    for _ in 0..options.rounds {
-        let (short, long) = (train(few)?, train(few + options.steps)?);
-        row.rounds.push((long - short) * 1e3 / options.steps as f64);
+    // Long enough for the difference to be more than the spread of a start.
+    let (few, many) = (options.steps, 5 * options.steps);
+    for _ in 0..options.rounds.min(5) {
+        let (short, long) = (train(few)?, train(many)?);
+        row.rounds.push((long - short) * 1e3 / (many - few) as f64);
     }
     Ok(row)
 }

@@ -10,6 +10,8 @@ mod measure;
 mod models;
 mod options;
 mod plot;
+#[cfg(feature = "train")]
+mod quiet;
 mod report;
 mod torch;
 

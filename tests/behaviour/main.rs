@@ -24,6 +24,7 @@ mod records;
 mod replicated_optimizer;
 #[cfg(feature = "dataset")]
 mod sharded;
+mod stores;
 mod structures;
 mod threads;
 #[cfg(feature = "fault-injection")]

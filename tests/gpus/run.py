@@ -115,7 +115,7 @@ def visibility(run):
         ours = subprocess.run([run.programs["devices"], "--json"], env=env, stdout=subprocess.PIPE, check=True)
         driver, ours = json.loads(driver.stdout), json.loads(ours.stdout)
         found = [device["uuid"] for device in ours["visible"]]
-        same = [uuid.lower() for uuid in found] == driver["uuids"]
+        same = [uuid.lower() for uuid in found] == [uuid.lower() for uuid in driver["uuids"]]
         rows.append({"mask": mask, "driver": driver, "ours": found, "same": same})
     wrong = [row for row in rows if not row["same"]]
     run.note("visibility", "ok" if not wrong else "failed", masks=len(rows), wrong=wrong, rows=rows)

@@ -14,4 +14,5 @@ mod outputs;
 mod placement;
 mod remote;
 mod replicas;
+mod step_stats;
 mod watch;

@@ -80,7 +80,7 @@ pub(crate) struct Shared {
     pub(crate) local: bool,
     pub(crate) bucket_bytes: usize,
     pub(crate) workers: Workers,
-    pub(crate) meter: Meter,
+    pub(crate) meter: Arc<Meter>,
     /// The time limit of a step, where there is one.
     pub(crate) watch: Option<Watch>,
     pub(crate) routes: Arc<Routes>,
@@ -176,7 +176,7 @@ impl<M: Module> DataParallel<M> {
                 random_order: config.random_order,
                 bucket_bytes: config.bucket_bytes,
                 workers,
-                meter: Meter::default(),
+                meter: Arc::default(),
                 watch,
                 routes,
                 all_reduce,

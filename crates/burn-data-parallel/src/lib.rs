@@ -68,7 +68,7 @@ pub use self_check::OnBadCopy;
 pub use shards::{Shards, balanced_sizes};
 pub use stats::{PhaseStats, StepStats};
 #[cfg(feature = "train")]
-pub use train::DataParallelStrategy;
+pub use train::{DataParallelStrategy, StepStatsMetric};
 
 pub use burn_data_parallel_derive::{Gather, Scatter};
 

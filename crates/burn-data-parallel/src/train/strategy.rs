@@ -17,6 +17,7 @@ use crate::device_ids::DeviceIds;
 use crate::error::DataParallelError;
 use crate::gather::Gather;
 use crate::scatter::Scatter;
+use crate::stats::Meter;
 
 /// Data parallelism as a learning strategy of burn-train: the `Learner` has the bare model, and gives it back bare.
 ///
@@ -86,6 +87,8 @@ use crate::scatter::Scatter;
 pub struct DataParallelStrategy {
     device_ids: DeviceIds,
     config: DataParallelConfig,
+    /// Of the wrapper that is made when training starts.
+    pub(super) meter: Arc<Meter>,
 }
 
 impl DataParallelStrategy {
@@ -96,6 +99,7 @@ impl DataParallelStrategy {
         Self {
             device_ids: device_ids.into(),
             config: DataParallelConfig::new(),
+            meter: Arc::default(),
         }
     }
 
@@ -110,9 +114,13 @@ impl DataParallelStrategy {
         &self,
         learner: &mut Learner<M>,
     ) -> Result<DataParallel<M>, DataParallelError> {
-        let wrapper = self
+        let mut wrapper = self
             .config
             .init_on(learner.model(), self.device_ids.clone())?;
+        // Nobody else has the new wrapper yet.
+        if let Some(shared) = Arc::get_mut(&mut wrapper.shared) {
+            shared.meter = self.meter.clone();
+        }
         learner.fork(wrapper.primary());
         Ok(wrapper.map_module(|_| learner.model()))
     }
@@ -124,6 +132,7 @@ impl From<DataParallelConfig> for DataParallelStrategy {
         Self {
             device_ids: config.ids(),
             config,
+            meter: Arc::default(),
         }
     }
 }
