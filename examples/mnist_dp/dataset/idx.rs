@@ -1,15 +1,12 @@
-//! IDX files as MNIST and Fashion-MNIST ship them, gzipped or not (<http://yann.lecun.com/exdb/mnist/>, "file formats").
+//! A directory of IDX files as MNIST and Fashion-MNIST ship them, gzipped or not.
 
-use std::io::Read;
+use std::fs::File;
+use std::io::BufReader;
 use std::path::{Path, PathBuf};
 
-use flate2::read::MultiGzDecoder;
-
-use super::{Data, Sample};
+use super::Data;
+use super::format::idx::{MAX_BYTES, Part, PartError, part};
 use crate::problem::Problem;
-
-/// No IDX file of this family is larger than this once unpacked; a gzip bomb is.
-const MAX_BYTES: u64 = 4 << 30;
 
 pub fn load(directory: &Path) -> Result<Data, Problem> {
     if !directory.is_dir() {
@@ -18,71 +15,46 @@ pub fn load(directory: &Path) -> Result<Data, Problem> {
             "there is no such directory; --data takes auto, digits, mnist, or a directory of IDX files",
         ));
     }
-    let (train, train_size) = part(directory, "train")?;
-    let (test, test_size) = part(directory, "t10k")?;
-    if train_size != test_size {
+    let train = read(directory, "train")?;
+    let test = read(directory, "t10k")?;
+    if (train.height, train.width) != (test.height, test.width) {
         return Err(Problem::file(
             directory,
             format!(
                 "training images are {}x{}, test images {}x{}; both must have one size",
-                train_size.0, train_size.1, test_size.0, test_size.1
+                train.height, train.width, test.height, test.width
             ),
         ));
     }
-    let classes = train
-        .iter()
-        .chain(&test)
+    let samples = train.samples.iter().chain(&test.samples);
+    let classes = samples
         .map(|sample| usize::from(sample.label) + 1)
         .max()
         .unwrap_or(1);
     Ok(Data {
         name: format!("IDX files of {}", directory.display()),
-        height: train_size.0,
-        width: train_size.1,
+        height: train.height,
+        width: train.width,
         classes,
-        train,
-        test,
+        train: train.samples,
+        test: test.samples,
     })
 }
 
-/// The samples of one part, and the images' height and width.
-fn part(directory: &Path, name: &str) -> Result<(Vec<Sample>, (usize, usize)), Problem> {
-    let images_file = find(directory, &format!("{name}-images-idx3-ubyte"))?;
-    let labels_file = find(directory, &format!("{name}-labels-idx1-ubyte"))?;
-    let ([count, height, width], pixels) = read::<3>(&images_file)?;
-    let ([label_count], labels) = read::<1>(&labels_file)?;
-    if count != label_count {
-        return Err(Problem::file(
-            &labels_file,
-            format!(
-                "{label_count} labels, but {} holds {count} images; the files do not belong together",
-                images_file.display()
-            ),
-        ));
-    }
-    if count == 0 {
-        return Err(Problem::file(&images_file, "it holds no images"));
-    }
-    if height < 4 || width < 4 {
-        return Err(Problem::file(
-            &images_file,
-            format!(
-                "images of {height}x{width} are too small for this net; it takes 4x4 and larger"
-            ),
-        ));
-    }
-    let samples = pixels
-        .chunks_exact(height * width)
-        .zip(labels)
-        .map(|(pixels, label)| Sample {
-            pixels: pixels
-                .iter()
-                .map(|&pixel| f32::from(pixel) / 255.0)
-                .collect(),
-            label,
-        })
-        .collect();
-    Ok((samples, (height, width)))
+/// The images and labels of one part.
+fn read(directory: &Path, name: &str) -> Result<Part, Problem> {
+    let images = find(directory, &format!("{name}-images-idx3-ubyte"))?;
+    let labels = find(directory, &format!("{name}-labels-idx1-ubyte"))?;
+    part(open(&images)?, open(&labels)?, MAX_BYTES).map_err(|error| match error {
+        PartError::Images(error) => Problem::file(&images, error),
+        PartError::Labels(error) => Problem::file(&labels, error),
+    })
+}
+
+fn open(file: &Path) -> Result<BufReader<File>, Problem> {
+    File::open(file)
+        .map(BufReader::new)
+        .map_err(|error| Problem::file(file, error))
 }
 
 fn find(directory: &Path, name: &str) -> Result<PathBuf, Problem> {
@@ -96,59 +68,4 @@ fn find(directory: &Path, name: &str) -> Result<PathBuf, Problem> {
                 format!("it holds neither {name} nor {name}.gz; put the four IDX files there"),
             )
         })
-}
-
-/// The sizes and the bytes of an IDX file of unsigned bytes with `N` dims.
-fn read<const N: usize>(file: &Path) -> Result<([usize; N], Vec<u8>), Problem> {
-    let broken = |detail: String| {
-        Problem::file(
-            file,
-            format!("{detail}; it is damaged or no IDX file: fetch it again"),
-        )
-    };
-    let bytes = unpack(file).map_err(|error| broken(error.to_string()))?;
-    let header = 4 + 4 * N;
-    if bytes.len() < header {
-        return Err(broken(format!(
-            "it ends after {} bytes, within the header",
-            bytes.len()
-        )));
-    }
-    if bytes[..4] != [0, 0, 8, N as u8] {
-        return Err(broken(format!(
-            "it begins with {:02x?}, not with the magic number of unsigned bytes in {N} dims",
-            &bytes[..4]
-        )));
-    }
-    let mut sizes = [0; N];
-    for (size, word) in sizes.iter_mut().zip(bytes[4..header].chunks_exact(4)) {
-        *size = word
-            .iter()
-            .fold(0, |value, &byte| (value << 8) | usize::from(byte));
-    }
-    let wanted = sizes
-        .iter()
-        .try_fold(1usize, |all, &size| all.checked_mul(size));
-    if wanted != Some(bytes.len() - header) {
-        return Err(broken(format!(
-            "its header promises {sizes:?}, but {} bytes follow",
-            bytes.len() - header
-        )));
-    }
-    Ok((sizes, bytes[header..].to_vec()))
-}
-
-fn unpack(file: &Path) -> std::io::Result<Vec<u8>> {
-    let mut raw = Vec::new();
-    std::fs::File::open(file)?
-        .take(MAX_BYTES)
-        .read_to_end(&mut raw)?;
-    if !raw.starts_with(&[0x1f, 0x8b]) {
-        return Ok(raw);
-    }
-    let mut bytes = Vec::new();
-    MultiGzDecoder::new(raw.as_slice())
-        .take(MAX_BYTES)
-        .read_to_end(&mut bytes)?;
-    Ok(bytes)
 }

@@ -1,6 +1,7 @@
 //! The data: where it comes from, and how it becomes batches.
 
 mod digits;
+mod format;
 mod idx;
 mod mnist;
 
@@ -11,13 +12,7 @@ use burn::tensor::{Device, Int, Tensor, TensorData};
 use burn_dp::Scatter;
 
 use crate::problem::Problem;
-
-/// One grey image, values 0 to 1, row by row, and its class.
-#[derive(Clone, Debug)]
-pub struct Sample {
-    pub pixels: Vec<f32>,
-    pub label: u8,
-}
+pub use format::Sample;
 
 /// Training and test samples of one size.
 #[derive(Debug)]
