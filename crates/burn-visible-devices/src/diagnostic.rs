@@ -1,6 +1,7 @@
 //! What was odd about the environment.
 
 use crate::PhysicalId;
+use crate::shown::shortened;
 use serde::Serialize;
 use std::fmt;
 
@@ -128,14 +129,5 @@ impl fmt::Display for Diagnostic {
             write!(f, ", position {position}")?;
         }
         write!(f, ": {} ({})", self.message, self.kind)
-    }
-}
-
-/// An entry can be as long as the environment allows; a message should not be.
-pub(crate) fn shortened(entry: &str) -> String {
-    const SHOWN: usize = 80;
-    match entry.char_indices().nth(SHOWN) {
-        Some((end, _)) => format!("{}...", &entry[..end]),
-        None => entry.to_owned(),
     }
 }

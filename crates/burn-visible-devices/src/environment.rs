@@ -2,6 +2,7 @@
 
 use crate::DeviceKind;
 use serde::Serialize;
+use std::ffi::OsStr;
 
 /// One variable's name and the value it had, if any.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -33,10 +34,11 @@ pub struct Environment {
 }
 
 impl Environment {
-    /// The variables of this process. Bytes that are no UTF-8 are replaced; the driver accepts none of them either.
+    /// The variables of this process. Each byte that is no UTF-8 becomes a question mark, which means as little to the
+    /// driver.
     pub fn of_process(kind: DeviceKind) -> Self {
         Self::from_lookup(kind, |name| {
-            std::env::var_os(name).map(|value| value.to_string_lossy().into_owned())
+            std::env::var_os(name).map(|value| text(&value))
         })
     }
 
@@ -81,6 +83,17 @@ impl Environment {
     }
 }
 
+/// As many bytes as the value has, since the driver ignores one that is too long.
+fn text(value: &OsStr) -> String {
+    let chunks = value.as_encoded_bytes().utf8_chunks();
+    chunks
+        .flat_map(|chunk| {
+            let replaced = std::iter::repeat_n('?', chunk.invalid().len());
+            chunk.valid().chars().chain(replaced)
+        })
+        .collect()
+}
+
 /// The first variable of the group that is set, or the group's first one as unset.
 fn first_set(group: &[&str], lookup: &impl Fn(&str) -> Option<String>) -> Variable {
     let found = group
@@ -95,5 +108,25 @@ fn first_set(group: &[&str], lookup: &impl Fn(&str) -> Option<String>) -> Variab
             name: group.first().copied().unwrap_or_default().to_owned(),
             value: None,
         },
+    }
+}
+
+#[cfg(all(test, unix))]
+mod tests {
+    use super::*;
+    use std::os::unix::ffi::OsStrExt;
+
+    #[test]
+    fn bytes_that_are_no_text_keep_the_length_that_the_driver_counts() {
+        for (bytes, expected) in [
+            (&b"0,\xff\xfe,1"[..], "0,??,1"),
+            (b"\xf0\x9f\x98", "???"),
+            ("GPU-\u{e9}".as_bytes(), "GPU-\u{e9}"),
+            (b"", ""),
+        ] {
+            assert_eq!(text(OsStr::from_bytes(bytes)), expected);
+        }
+        // 2000 bytes are read by the driver; as U+FFFD they would be 6000, which it does not read.
+        assert_eq!(text(OsStr::from_bytes(&[0x80; 2000])).len(), 2000);
     }
 }

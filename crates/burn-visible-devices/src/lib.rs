@@ -77,6 +77,7 @@ mod memory;
 mod outcome;
 mod peers;
 mod runtime;
+mod shown;
 mod visible;
 
 pub use balance::{ImbalanceWarning, Respect, imbalance};

@@ -65,7 +65,7 @@ fn ends_it(kind: DiagnosticKind) -> bool {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 2000, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: if cfg!(miri) { 10 } else { 2000 }, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
     fn the_list_is_a_part_of_the_inventory_without_repeats(mask in mask(), order in order(), inventory in fixture()) {

@@ -146,3 +146,27 @@ fn a_file_without_an_end_is_refused() {
         "{error:?}"
     );
 }
+
+#[test]
+fn what_contradicts_itself_is_refused() {
+    for (field, json) in [
+        (
+            "missing",
+            r#"{"devices": [{"physical": 0, "uuid": "GPU-1"}], "missing": "no driver"}"#,
+        ),
+        (
+            "refused",
+            r#"{"devices": [{"physical": 0, "uuid": "GPU-1"}], "source": "driver", "refused": true}"#,
+        ),
+        (
+            "source",
+            r#"{"devices": [{"physical": 0, "uuid": "GPU-1", "mig": [{"uuid": "MIG-1"}]}], "source": "driver"}"#,
+        ),
+    ] {
+        let error = refused(json);
+        assert!(
+            matches!(&error, VisibilityError::InventoryInvalid { what, .. } if *what == field),
+            "{error:?}"
+        );
+    }
+}

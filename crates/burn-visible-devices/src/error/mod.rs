@@ -34,7 +34,8 @@ pub enum VisibilityError {
     },
     /// An ordinal that no visible device has.
     #[error(
-        "device {entry} (position {position} of the list) is not visible: {count} visible, {visible}; {problem}"
+        "device {} (position {position} of the list) is not visible: {count} visible, {visible}; {problem}",
+        entry.escape_debug()
     )]
     OutOfRange {
         /// The entry.
@@ -50,7 +51,8 @@ pub enum VisibilityError {
     },
     /// A device that is named twice.
     #[error(
-        "device {entry} (position {position} of the list) is the one at position {first_position} again; name each device once; visible: {visible}"
+        "device {} (position {position} of the list) is the one at position {first_position} again; name each device once; visible: {visible}",
+        entry.escape_debug()
     )]
     Duplicate {
         /// The entry.

@@ -2,6 +2,7 @@
 
 use super::{Inventory, InventorySource, PhysicalDevice};
 use crate::VisibilityError;
+use crate::shown::one_line;
 use serde::Deserialize;
 use std::fs::File;
 use std::io::Read;
@@ -38,7 +39,7 @@ impl Inventory {
         check_size(text.len() as u64)?;
         let document: Document =
             serde_json::from_str(text).map_err(|source| VisibilityError::InventoryJson {
-                reason: source.to_string(),
+                reason: one_line(&source.to_string()),
             })?;
         let mut inventory = Self {
             devices: document.devices,

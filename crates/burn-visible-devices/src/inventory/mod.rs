@@ -51,7 +51,8 @@ impl fmt::Display for InventorySource {
 ///
 /// An object with `devices`, and any of `driver_version`, `cuda_version`, `source`, `missing` and `refused`. A device needs
 /// `physical` and `uuid`; the other fields of [`PhysicalDevice`] and [`MigDevice`] may be left out. Unknown fields,
-/// repeated ids, UUIDs or PCI addresses, and more than [`Inventory::MAX_DEVICES`] cards are errors.
+/// repeated ids, UUIDs or PCI addresses, control characters, devices beside `missing` or `refused`, and more than
+/// [`Inventory::MAX_DEVICES`] cards are errors.
 ///
 /// # Examples
 ///

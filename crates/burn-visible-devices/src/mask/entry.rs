@@ -4,7 +4,9 @@ use super::number::{self, Number};
 use super::oddity::{Oddity, neither, no_such_number, no_uuid};
 use super::slot::Slot;
 use super::uuid::{self, UuidEntry};
-use crate::{DiagnosticKind, Inventory};
+use crate::shown::enumerated;
+use crate::{DiagnosticKind, Inventory, PhysicalId};
+use std::collections::{BTreeSet, HashSet};
 
 /// The place in `slots` that an entry selects, and what is odd about an entry that is accepted.
 pub(super) type Accepted = (usize, Option<Oddity>);
@@ -110,22 +112,28 @@ fn read_uuid(entry: &str, slots: &[Slot], inventory: &Inventory) -> Result<Accep
                 "the driver ignores what follows the whole UUID; remove it",
             )),
         )),
-        _ => {
-            let candidates: Vec<_> = matching
-                .iter()
-                .map(|index| slots[*index].device(inventory).physical)
-                .collect();
-            let numbers: Vec<_> = candidates.iter().map(ToString::to_string).collect();
-            let message = format!(
-                "cards {} have UUIDs that begin so; write more digits",
-                numbers.join(", ")
-            );
-            Err(Oddity {
-                kind: DiagnosticKind::AmbiguousUuid,
-                message,
-                candidates,
-            })
-        }
+        _ => Err(ambiguous(&matching, slots, inventory)),
+    }
+}
+
+/// Several devices have UUIDs that begin so; MIG devices of one card among them name it once.
+fn ambiguous(matching: &[usize], slots: &[Slot], inventory: &Inventory) -> Oddity {
+    let cards = matching
+        .iter()
+        .map(|index| slots[*index].device(inventory).physical);
+    let candidates: Vec<PhysicalId> = cards.collect::<BTreeSet<_>>().into_iter().collect();
+    let named = match &candidates[..] {
+        [card] => format!("{} devices of card {card}", matching.len()),
+        cards => format!(
+            "{} devices, of cards {},",
+            matching.len(),
+            enumerated(cards.iter())
+        ),
+    };
+    Oddity {
+        kind: DiagnosticKind::AmbiguousUuid,
+        message: format!("{named} have UUIDs that begin so; write more digits"),
+        candidates,
     }
 }
 
@@ -144,9 +152,10 @@ fn by_digits(mig: bool, digits: &str, slots: &[Slot], inventory: &Inventory) -> 
             return parts;
         }
     }
+    let mut cards = HashSet::new();
     all.filter(|index| {
         let slot = slots[*index];
-        let first_of_card = !slots[..*index].iter().any(|other| other.same_card(slot));
+        let first_of_card = cards.insert(slot.device(inventory).physical);
         first_of_card
             && !(mig && slot.is_mig())
             && uuid::begins_with(&slot.device(inventory).uuid, digits)

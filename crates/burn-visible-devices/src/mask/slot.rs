@@ -21,10 +21,6 @@ impl Slot {
     pub(crate) fn is_mig(self) -> bool {
         self.mig.is_some()
     }
-
-    pub(super) fn same_card(self, other: Self) -> bool {
-        self.device == other.device
-    }
 }
 
 /// The order in which the driver numbers cards.

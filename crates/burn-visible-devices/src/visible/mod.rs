@@ -14,6 +14,7 @@ mod why;
 pub use device::VisibleDevice;
 pub use snapshot::EnvironmentSnapshot;
 
+use crate::shown::enumerated;
 use crate::{DeviceKind, Diagnostic, DriverOutcome, Environment, Inventory};
 use serde::Serialize;
 use std::sync::Arc;
@@ -105,11 +106,10 @@ impl VisibleDevices {
         if self.devices.is_empty() {
             return format!("nothing, since {}", self.why);
         }
-        let pairs: Vec<_> = self
+        let pairs = self
             .devices
             .iter()
-            .map(|device| format!("{} -> {}", device.physical, device.ordinal))
-            .collect();
-        format!("{} (physical -> ordinal)", pairs.join(", "))
+            .map(|device| format!("{} -> {}", device.physical, device.ordinal));
+        format!("{} (physical -> ordinal)", enumerated(pairs))
     }
 }

@@ -1,8 +1,8 @@
 //! Lists given in code: strict, and possible after the driver has started.
 
 use super::{VisibleDevice, VisibleDevices};
-use crate::diagnostic::shortened;
 use crate::mask::{Slot, read_list};
+use crate::shown::shortened;
 use crate::{DriverOutcome, Ordinal, VisibilityError};
 
 /// The name of a list that is no variable, in messages.
@@ -95,7 +95,8 @@ impl VisibleDevices {
                 ..device.clone()
             })
             .collect();
-        let why = format!("{}; selected in code: {}", self.why, shortened(list));
+        let chosen = shortened(list);
+        let why = format!("{}; selected in code: {}", self.why, chosen.escape_debug());
         Ok(Self {
             devices,
             why,

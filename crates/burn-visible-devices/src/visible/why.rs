@@ -1,8 +1,8 @@
 //! The reason in one line.
 
 use super::VisibleDevices;
-use crate::diagnostic::shortened;
 use crate::environment::Variable;
+use crate::shown::{enumerated, shortened};
 use crate::{DriverOutcome, Environment, InventorySource};
 
 /// The variables that are set, or that none is, and the cards that this leaves.
@@ -42,10 +42,6 @@ fn which(visible: &VisibleDevices) -> String {
         _ if count == all => format!("all {all}"),
         _ => format!("{count} of {all}"),
     };
-    let physical = visible
-        .devices
-        .iter()
-        .map(|device| device.physical.to_string());
-    let physical: Vec<_> = physical.collect();
-    format!("{share} (physical {})", physical.join(", "))
+    let physical = visible.devices.iter().map(|device| device.physical);
+    format!("{share} (physical {})", enumerated(physical))
 }
