@@ -5,7 +5,7 @@ use burn::tensor::{Bool, Device, Int, Tensor, TensorData};
 use burn_dp::{Loss, Scatter};
 use proptest::prelude::*;
 
-use crate::models::{tensor, wave};
+use crate::models::{tensor, waves::wave};
 use crate::spec::{Spec, TiedPlaces, few_layers, layers, tree};
 use crate::tree::{OUTPUTS, TOKENS, Tree, WIDTH};
 

@@ -9,7 +9,7 @@ use burn::nn::{
 use burn::tensor::{Device, Tensor, TensorData};
 use proptest::prelude::*;
 
-use crate::models::{linear, tensor, wave};
+use crate::models::{linear, tensor, waves::wave};
 use crate::tree::{Block, Columns, Layer, Mask, OUTPUTS, Tree, WIDTH};
 
 #[derive(Clone, Debug)]

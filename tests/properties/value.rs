@@ -6,7 +6,7 @@ use burn::tensor::{Bool, Device, Int, Tensor, TensorData};
 use burn_dp::{BatchInspector, DataParallelError, Gather, GatherPlan, Rows, Scatter, Shards};
 use proptest::prelude::*;
 
-use crate::models::wave;
+use crate::models::waves::wave;
 
 /// What a value is, in words that are equal only for values equal bit for bit.
 pub trait Exact {
