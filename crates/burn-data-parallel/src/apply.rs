@@ -4,6 +4,7 @@ use std::sync::{Arc, MutexGuard, PoisonError};
 use std::time::Instant;
 
 use burn::module::Module;
+use burn::tensor::Device;
 
 use crate::config::RandomOrder;
 use crate::data_parallel::DataParallel;
@@ -109,18 +110,18 @@ impl<M: Module + 'static> DataParallel<M> {
             steps: 1,
             ..StepStats::default()
         };
+        // Before the module is read, which may run a backward pass over tied weights. It guards no data, so a panic of another
+        // holder says nothing.
+        let in_training = self.module.devices().iter().any(Device::is_autodiff);
+        let lock = || {
+            let training = &shared.training;
+            training.lock().unwrap_or_else(PoisonError::into_inner)
+        };
+        let _training = in_training.then(lock);
         let reading = self
             .lock()
             .reading(&self.module, self.version, self.primary());
         let traits = reading.traits;
-        // It guards no data, so a panic of another holder says nothing.
-        let lock = || {
-            shared
-                .training
-                .lock()
-                .unwrap_or_else(PoisonError::into_inner)
-        };
-        let _training = traits.autodiff.then(lock);
         if traits.misplaced {
             check_placement(&self.module, self.primary())?;
         }

@@ -80,7 +80,7 @@ pub(crate) fn changes(traits: Traits) -> bool {
 pub(crate) fn has_own_buffers(reading: &Reading) -> bool {
     let default = Some(GradientCheckpointingStrategy::default());
     changes(reading.traits)
-        && reading.repeated.is_empty()
+        && reading.tied.is_empty()
         && reading.parts.iter().all(|part| part.context == default)
 }
 

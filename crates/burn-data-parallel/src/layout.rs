@@ -62,23 +62,23 @@ impl Layout {
         Self::of(parts, bucket_bytes)
     }
 
-    /// The layout of the values of all parameters. It is empty where a parameter's places differ: offsets would have holes, and
-    /// such modules are rare, so all their values move one by one.
+    /// The layout of the values of all parameters. It is empty where a parameter's places do not all belong together: such
+    /// modules are rare, so all their values move one by one.
     pub(crate) fn of_values(reading: &Reading, bucket_bytes: usize) -> Self {
-        if reading.untied.is_empty() {
-            Self::of(reading.parts.iter(), bucket_bytes)
-        } else {
+        if reading.is_untied() {
             Self::default()
+        } else {
+            Self::of(reading.parts.iter(), bucket_bytes)
         }
     }
 
     /// The layout of the buffers alone: float values that take no gradient, which are all that a training step changes.
     pub(crate) fn of_buffers(reading: &Reading, bucket_bytes: usize) -> Self {
         let buffer = |part: &&Part| part.kind == Kind::Float && !part.requires_grad;
-        if reading.untied.is_empty() {
-            Self::of(reading.parts.iter().filter(buffer), bucket_bytes)
-        } else {
+        if reading.is_untied() {
             Self::default()
+        } else {
+            Self::of(reading.parts.iter().filter(buffer), bucket_bytes)
         }
     }
 

@@ -4,9 +4,10 @@ use std::collections::{HashMap, HashSet};
 
 use burn::module::{Flag, Module, ModuleVisitor, Param, ParamId};
 use burn::tensor::{
-    Bool, DType, Device, GradientCheckpointingStrategy, Int, Shape, Tensor, TensorData,
-    kind::Autodiff,
+    Bool, DType, Device, GradientCheckpointingStrategy, Int, Shape, Tensor, kind::Autodiff,
 };
+
+use crate::tied::tied_places;
 
 /// The kind of a parameter's tensor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -60,14 +61,13 @@ pub(crate) struct Reading {
     pub(crate) parts: Vec<Part>,
     flags: Vec<ParamId>,
     pub(crate) traits: Traits,
-    /// Parameters that stand in several places.
-    pub(crate) repeated: HashSet<ParamId>,
-    /// Float parameters that stand in several places with different values.
+    /// For each parameter that stands in several places, in order of visit: which of them belong together. Empty where none
+    /// does.
     ///
-    /// Burn ties weights by giving one `Param` to two fields, but its optimizers step the first place alone (the gradient is
-    /// taken out of `GradientsParams` there), so that the places drift apart. Replicas must be as untied as the primary is.
-    /// Only modules with a repeated id pay for the comparison, which reads the values.
-    pub(crate) untied: HashSet<ParamId>,
+    /// Burn ties weights by giving one `Param` to two fields. Its optimizers step the first place alone (the gradient is taken
+    /// out of `GradientsParams` there), records load each place for itself, and one place may be frozen: then places share an
+    /// id, but no longer a leaf or a value. Replicas must be as tied as the primary is.
+    pub(crate) tied: HashMap<ParamId, Vec<usize>>,
 }
 
 impl Reading {
@@ -76,15 +76,26 @@ impl Reading {
         let mut reader = Reader {
             reading: Self::default(),
             seen: HashSet::new(),
+            repeated: HashSet::new(),
             primary,
             batch_norm: Vec::new(),
         };
         module.visit(&mut reader);
-        let mut reading = reader.reading;
-        if !reading.repeated.is_empty() {
-            reading.untied = untied(module, &reading.repeated);
+        let Reader {
+            mut reading,
+            repeated,
+            ..
+        } = reader;
+        if !repeated.is_empty() {
+            reading.tied = tied_places(module, repeated);
         }
         reading
+    }
+
+    /// Whether some parameter's places do not all belong together.
+    pub(crate) fn is_untied(&self) -> bool {
+        let mut groups = self.tied.values().flatten();
+        groups.any(|&group| group > 0)
     }
 
     /// Whether the other module is made of the same parameters, by id and order: not where some were added or removed.
@@ -97,6 +108,7 @@ impl Reading {
 struct Reader<'a> {
     reading: Reading,
     seen: HashSet<ParamId>,
+    repeated: HashSet<ParamId>,
     primary: &'a Device,
     /// For each module on the path, whether it is a BatchNorm.
     batch_norm: Vec<bool>,
@@ -111,7 +123,7 @@ impl Reader<'_> {
         requires_grad: bool,
     ) {
         if !self.seen.insert(id) {
-            self.reading.repeated.insert(id);
+            self.repeated.insert(id);
         }
         self.reading.traits.misplaced |= tensor.device() != *self.primary;
         self.reading.parts.push(Part {
@@ -154,34 +166,5 @@ impl ModuleVisitor for Reader<'_> {
         // Burn's flags switch training behaviour: that of BatchNorm draws nothing, that of all other layers does.
         let batch_norm = self.batch_norm.last().copied().unwrap_or_default();
         self.reading.traits.random |= flag.is_enabled() && !batch_norm;
-    }
-}
-
-fn untied<M: Module>(module: &M, repeated: &HashSet<ParamId>) -> HashSet<ParamId> {
-    let mut visitor = Untied {
-        repeated,
-        first: HashMap::new(),
-        untied: HashSet::new(),
-    };
-    module.visit(&mut visitor);
-    visitor.untied
-}
-
-struct Untied<'a> {
-    repeated: &'a HashSet<ParamId>,
-    first: HashMap<ParamId, TensorData>,
-    untied: HashSet<ParamId>,
-}
-
-impl ModuleVisitor for Untied<'_> {
-    fn visit_float<const D: usize>(&mut self, param: &Param<Tensor<D>>) {
-        if !self.repeated.contains(&param.id) {
-            return;
-        }
-        let data = param.base().into_data();
-        let first = self.first.entry(param.id).or_insert_with(|| data.clone());
-        if *first != data {
-            self.untied.insert(param.id);
-        }
     }
 }

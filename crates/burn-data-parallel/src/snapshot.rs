@@ -1,7 +1,7 @@
 //! A module's values on another device, put into copies of the module.
 
 use std::any::Any;
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use burn::module::{Flag, Module, ModuleMapper, ModuleVisitor, Param, ParamId, ParameterValue};
@@ -22,8 +22,8 @@ pub(crate) enum Link {
     Graph,
 }
 
-/// Values by parameter id. A parameter that stands in several places (tied weights) is copied once and stays tied, unless its
-/// places have come to hold different values: then each place is copied for itself.
+/// Values by parameter id. A parameter that stands in several places (tied weights) is copied once for the places that belong
+/// together, and they stay tied.
 ///
 /// Clones share the values, so that several copies of a module on one device are made of one snapshot, each on its own thread.
 #[derive(Clone)]
@@ -34,7 +34,7 @@ pub(crate) struct Snapshot {
     reading: Arc<Reading>,
 }
 
-/// A parameter, and which of its places; always the first where all places hold one value.
+/// A parameter, and the group of its places; 0 where there is only one.
 type Key = (ParamId, usize);
 
 /// A float value, and whether a leaf is to be made of it.
@@ -43,27 +43,28 @@ struct Float<const D: usize> {
     leaf: Option<bool>,
 }
 
-/// Numbers the places of untied parameters in order of visit.
+/// Tells the group of each place, in order of visit.
 struct Places<'a> {
-    untied: &'a HashSet<ParamId>,
+    tied: &'a HashMap<ParamId, Vec<usize>>,
     seen: HashMap<ParamId, usize>,
 }
 
 impl<'a> Places<'a> {
     fn of(reading: &'a Reading) -> Self {
         Self {
-            untied: &reading.untied,
+            tied: &reading.tied,
             seen: HashMap::new(),
         }
     }
 
     fn next(&mut self, id: ParamId) -> Key {
-        if !self.untied.contains(&id) {
+        let Some(groups) = self.tied.get(&id) else {
             return (id, 0);
-        }
+        };
         let seen = self.seen.entry(id).or_default();
+        let group = groups.get(*seen).copied().unwrap_or_default();
         *seen += 1;
-        (id, *seen)
+        (id, group)
     }
 }
 
@@ -225,7 +226,7 @@ impl Restore<'_> {
             Some(kept) => ready(kept.downcast_ref()?),
             None => self.snapshot.unpacked(id, unpack)?,
         };
-        if self.snapshot.reading.repeated.contains(&id) {
+        if self.snapshot.reading.tied.contains_key(&id) {
             self.made.insert(key, Box::new(value.clone()));
         }
         Some(value)
