@@ -19,6 +19,7 @@ mod failure_phases;
 mod logging;
 mod on_step;
 mod parameters;
+mod pytorch_checklist;
 mod records;
 #[cfg(feature = "fault-injection")]
 mod replicated_optimizer;

@@ -421,6 +421,33 @@ fn running_statistics_stay_on_the_primary_and_follow_its_shard() {
     assert_values_close("validation", &values(&output), &values(&bare), 1e-6);
 }
 
+#[test]
+fn running_statistics_of_a_replica_are_on_its_device() {
+    let _alone = alone();
+    let devices = devices();
+    let ids = DeviceIds::devices(devices.clone());
+    let model = DataParallel::new(NormNet::new(&devices[0]), ids).expect("it wraps");
+    let check = |replica: &NormNet, x: Tensor<2>| {
+        let [mean, variance] = replica.statistics().map(|value| value.device());
+        PerReplica(vec![[x.device(), mean, variance]])
+    };
+    let expected: Vec<_> = devices
+        .iter()
+        .map(|device| [(); 3].map(|()| device.clone()))
+        .collect();
+    let x = batch(6, 0, &devices[0]);
+    let seen = model.forward(x.clone(), check).expect("forward works");
+    assert_eq!(seen.0, expected, "forward");
+    let step = model.train_step(x.clone(), move |replica: &NormNet, x| {
+        let seen = check(replica, x.clone());
+        (replica.loss(x), seen)
+    });
+    let ((_, seen), _) = step.expect("the step works");
+    assert_eq!(seen.0, expected, "train_step");
+    let seen = model.valid().forward(x.inner(), check);
+    assert_eq!(seen.expect("forward works").0, expected, "validation");
+}
+
 /// A clone that the caller kept elsewhere must not follow the wrapper to the primary.
 #[test]
 fn moving_a_model_leaves_the_callers_clone_where_it_is() {

@@ -6,7 +6,7 @@ use burn::nn::{
     DropoutConfig, Embedding, EmbeddingConfig, GroupNormConfig, LayerNormConfig, Linear,
     LinearConfig, PaddingConfig1d, PaddingConfig2d,
 };
-use burn::tensor::{Device, Tensor, TensorData};
+use burn::tensor::{Device, FloatDType, Tensor, TensorData};
 use proptest::prelude::*;
 
 use crate::models::{linear, tensor, waves::wave};
@@ -34,6 +34,7 @@ pub enum TiedPlaces {
 enum Part {
     Linear,
     WithoutBias,
+    Double,
     Conv1,
     Conv2,
     LayerNorm,
@@ -80,6 +81,7 @@ fn layer() -> impl Strategy<Value = Spec> {
     let part = prop_oneof![
         Just(Part::Linear),
         Just(Part::WithoutBias),
+        Just(Part::Double),
         Just(Part::Conv1),
         Just(Part::Conv2),
         Just(Part::LayerNorm),
@@ -107,6 +109,7 @@ pub fn tree(layers: &[Spec], tied: TiedPlaces, seed: usize, device: &Device) -> 
         tied: linear(WIDTH, WIDTH, device),
         places: tied,
         used: 0,
+        dtype: FloatDType::F32,
         device,
     };
     builder.tied = builder.filled(builder.tied.clone());
@@ -125,6 +128,7 @@ struct Builder<'a> {
     places: TiedPlaces,
     /// Places that the shared layer has so far.
     used: usize,
+    dtype: FloatDType,
     device: &'a Device,
 }
 
@@ -154,6 +158,12 @@ impl Builder<'_> {
                 let config = LinearConfig::new(WIDTH, WIDTH).with_bias(false);
                 let config = config.with_initializer(Initializer::Zeros);
                 Layer::Linear(self.filled(config.init(device)))
+            }
+            Part::Double => {
+                self.dtype = FloatDType::F64;
+                let layer = self.filled(linear(WIDTH, WIDTH, device));
+                self.dtype = FloatDType::F32;
+                Layer::Double(layer)
             }
             Part::Conv1 => {
                 let config = Conv1dConfig::new(2, 2, 3).with_padding(PaddingConfig1d::Same);
@@ -237,10 +247,11 @@ impl Builder<'_> {
 
 impl ModuleMapper for Builder<'_> {
     fn map_float<const D: usize>(&mut self, param: Param<Tensor<D>>) -> Param<Tensor<D>> {
-        let seed = self.next();
+        let (seed, dtype) = (self.next(), self.dtype);
         param.map(|old| {
             tensor(old.dims(), seed, &old.device())
                 .mul_scalar(0.5)
+                .cast(dtype)
                 .require_grad()
         })
     }

@@ -6,7 +6,7 @@ use burn::optim::{GradientsParams, SgdConfig};
 use burn::tensor::{Bool, Int, Tensor};
 use burn_dp::{DataParallel, DeviceIds, PerReplica};
 
-use crate::compare::{assert_close, gradients, parameters};
+use crate::compare::{assert_close, gradients, largest, parameters};
 use crate::models::{TwoFields, device, filled, linear, tensor};
 use crate::training::TOLERANCE;
 
@@ -14,17 +14,26 @@ fn wrap<M: Module>(model: M) -> DataParallel<M> {
     DataParallel::new(model, DeviceIds::repeat(0, 2)).expect("it wraps")
 }
 
-/// The gradients of one `train_step` on two replicas are those of the bare model.
+/// The gradients of one step on two replicas are those of the bare model, by both entrances.
 #[track_caller]
 fn assert_gradients_equal_bare(what: &str, model: TwoFields) {
     let x = tensor([6, 3], 1, &device());
-    let loss = |model: &TwoFields, x: Tensor<2>| model.forward(x).powf_scalar(2.0).mean();
-    let grads = GradientsParams::from_grads(loss(&model, x.clone()).backward(), &model);
-    let expected = gradients(&model, &grads);
-    let (_, grads) = wrap(model.clone())
-        .train_step(x, loss)
-        .expect("the step works");
-    assert_close(what, &gradients(&model, &grads), &expected, TOLERANCE);
+    let loss = |output: Tensor<2>| output.powf_scalar(2.0).mean();
+    let grads = loss(model.forward(x.clone())).backward();
+    let expected = gradients(&model, &GradientsParams::from_grads(grads, &model));
+    let wrapped = wrap(model.clone());
+    let output = wrapped.forward(x.clone(), TwoFields::forward);
+    let grads = loss(output.expect("forward works")).backward();
+    let grads = GradientsParams::from_grads(grads, &wrapped);
+    let forward = largest(what, &gradients(&wrapped, &grads), &expected);
+    let (_, grads) = wrapped
+        .train_step(x, move |model: &TwoFields, x| loss(model.forward(x)))
+        .unwrap_or_else(|error| panic!("{what}: forward {forward:e} off, train_step: {error}"));
+    let step = largest(what, &gradients(&wrapped, &grads), &expected);
+    assert!(
+        forward <= TOLERANCE && step <= TOLERANCE,
+        "{what}: forward {forward:e} off, train_step {step:e}"
+    );
 }
 
 #[test]

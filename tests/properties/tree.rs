@@ -4,7 +4,7 @@ use burn::module::{Module, Param};
 use burn::nn::conv::{Conv1d, Conv2d};
 use burn::nn::{Dropout, Embedding, GroupNorm, LayerNorm, Linear};
 use burn::tensor::activation::tanh;
-use burn::tensor::{Bool, Int, Tensor};
+use burn::tensor::{Bool, FloatDType, Int, Tensor};
 
 /// Columns of the input and of what every layer gives.
 pub const WIDTH: usize = 8;
@@ -24,6 +24,8 @@ pub struct Tree {
 #[derive(Module, Debug)]
 pub enum Layer {
     Linear(Linear),
+    /// In numbers of 64 bits.
+    Double(Linear),
     Conv1(Conv1d),
     Conv2(Conv2d),
     LayerNorm(LayerNorm),
@@ -77,6 +79,9 @@ impl Layer {
         let rows = x.dims()[0];
         match self {
             Layer::Linear(linear) => linear.forward(x),
+            Layer::Double(linear) => linear
+                .forward(x.cast(FloatDType::F64))
+                .cast(FloatDType::F32),
             Layer::Conv1(conv) => conv
                 .forward(x.reshape([rows, 2, WIDTH / 2]))
                 .reshape([rows, WIDTH]),
