@@ -23,7 +23,6 @@ proptest! {
 
     /// The same with more than two places of a tied parameter, some frozen and others not.
     #[test]
-    #[ignore = "replicas do not keep which places are one leaf, and which are frozen: see tied.rs"]
     fn a_wrapped_tree_with_many_tied_places_equals_the_bare_one(plan in plan()) {
         let plan = Plan { tied: TiedPlaces::Any, ..plan };
         plan.repeated().assert_close_to(&plan.bare());

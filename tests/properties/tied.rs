@@ -42,7 +42,6 @@ fn both_places_trained() {
 }
 
 #[test]
-#[ignore = "a replica makes a trained place of the frozen one"]
 fn the_second_place_frozen() {
     let TwoFields { encoder, decoder } = TwoFields::new(&device());
     let decoder = decoder.no_grad();
@@ -50,7 +49,6 @@ fn the_second_place_frozen() {
 }
 
 #[test]
-#[ignore = "a replica makes a frozen place of the trained one"]
 fn the_first_place_frozen() {
     let TwoFields { encoder, decoder } = TwoFields::new(&device());
     let encoder = encoder.no_grad();
@@ -59,7 +57,6 @@ fn the_first_place_frozen() {
 
 /// Loading a record makes a leaf of each place: they are equal, yet no longer tied.
 #[test]
-#[ignore = "a replica ties the places again, the primary does not"]
 fn places_loaded_from_a_record() {
     let record = TwoFields::new(&device()).into_record();
     let loaded = TwoFields::new(&device()).load_record(record);
@@ -68,7 +65,6 @@ fn places_loaded_from_a_record() {
 
 /// Mapping does so too.
 #[test]
-#[ignore = "a replica ties the places again, the primary does not"]
 fn places_that_were_mapped_to_equal_values() {
     struct Same;
     impl burn::module::ModuleMapper for Same {
@@ -81,7 +77,6 @@ fn places_that_were_mapped_to_equal_values() {
 
 /// Burn's optimizer steps the first place alone, so that the other two are still one leaf in the second step.
 #[test]
-#[ignore = "a replica makes a leaf of each of the two"]
 fn three_places_over_two_steps() {
     #[derive(Module, Debug)]
     struct Three {
@@ -126,7 +121,6 @@ struct Indices {
 }
 
 #[test]
-#[ignore = "a replica has the first place's value in both"]
 fn int_and_bool_places_with_different_values() {
     let first = Param::initialized(ParamId::new(), Tensor::from_ints([0, 1], &device()));
     let first_mask = Param::initialized(
