@@ -44,6 +44,7 @@ mod shards;
 mod slot;
 mod snapshot;
 mod stats;
+mod sync;
 mod tied;
 #[cfg(feature = "train")]
 mod train;

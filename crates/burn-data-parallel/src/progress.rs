@@ -1,8 +1,7 @@
 //! Where each replica is in a step: for errors that name the phase, and for the time limit's report.
 
-use std::sync::atomic::{AtomicU8, AtomicUsize, Ordering};
-
 use crate::error::Phase;
+use crate::sync::atomic::{AtomicU8, AtomicUsize, Ordering};
 
 /// One step's board: the phase that each replica has entered last.
 #[derive(Debug)]

@@ -1,6 +1,6 @@
 //! Taking turns: replicas run a part of their work one after another, in order.
 
-use std::sync::{Condvar, Mutex, PoisonError};
+use crate::sync::{Condvar, Mutex, PoisonError};
 
 /// Lets holder 0 go first, then 1, and so on.
 ///

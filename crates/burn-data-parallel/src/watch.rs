@@ -1,13 +1,13 @@
 //! The time limit: steps run on a thread of their own, and the caller waits no longer than it was told to.
 
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
-use std::sync::atomic::{AtomicU8, Ordering};
-use std::sync::mpsc::{RecvTimeoutError, channel};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use crate::error::DataParallelError;
 use crate::progress::Progress;
+use crate::sync::atomic::{AtomicU8, Ordering};
+use crate::sync::mpsc::{RecvTimeoutError, channel};
+use crate::sync::{Arc, Mutex, PoisonError};
 use crate::workers::Worker;
 
 /// A coordinator thread with a queue: one step at a time, whoever asks for it.

@@ -2,10 +2,11 @@
 
 use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::mpsc::{Sender, channel};
-use std::thread::JoinHandle;
 
 use crate::error::DataParallelError;
+use crate::sync::mpsc::{Sender, channel};
+use crate::sync::thread::{self, JoinHandle};
+use crate::sync::thread_local;
 
 pub(crate) type Job = Box<dyn FnOnce() + Send>;
 
@@ -15,7 +16,7 @@ thread_local! {
 
 /// Whether the current thread is running a replica's closure.
 pub(crate) fn in_replica() -> bool {
-    IN_REPLICA.get()
+    IN_REPLICA.with(Cell::get)
 }
 
 /// A thread with a queue, which lives until this is dropped.
@@ -28,7 +29,7 @@ pub(crate) struct Worker {
 impl Worker {
     pub(crate) fn start(name: String) -> std::io::Result<Self> {
         let (queue, jobs) = channel::<Job>();
-        let thread = std::thread::Builder::new()
+        let thread = thread::Builder::new()
             .name(name)
             .spawn(move || jobs.into_iter().for_each(|job| job()))?;
         Ok(Self {
@@ -49,7 +50,7 @@ impl Worker {
 impl Drop for Worker {
     fn drop(&mut self) {
         self.queue = None;
-        let this = std::thread::current().id();
+        let this = thread::current().id();
         if let Some(thread) = self.thread.take()
             // The last clone of a wrapper may be dropped by a worker itself, which cannot wait for itself.
             && thread.thread().id() != this
@@ -102,9 +103,9 @@ impl Workers {
 
 /// Run `job`, turning a panic into its message.
 pub(crate) fn caught<T>(job: impl FnOnce() -> T) -> Result<T, String> {
-    let outer = IN_REPLICA.replace(true);
+    let outer = IN_REPLICA.with(|inside| inside.replace(true));
     let result = catch_unwind(AssertUnwindSafe(job));
-    IN_REPLICA.set(outer);
+    IN_REPLICA.with(|inside| inside.set(outer));
     result.map_err(|panic| {
         let text = panic
             .downcast_ref::<&str>()
