@@ -13,6 +13,7 @@ mod models;
 mod examples {
     pub mod mnist_dp {
         pub mod model;
+        pub mod weights;
     }
     pub mod text_rnn {
         pub mod batch;
@@ -44,6 +45,9 @@ use burn::tensor::{Bool, Device, Int, Tensor, TensorData, s};
 use burn_dp::{DataParallel, DeviceIds, Loss, PhaseStats, Scatter, StepResult, balanced_sizes};
 
 use compare::{assert_close, assert_values_close, gradients, parameters, values};
+use proptest::prelude::*;
+use proptest::sample::Index;
+
 use examples::{mnist_dp, remote_cluster, text_rnn, transformer_lm};
 use models::{device, filled, ints, tensor};
 
@@ -156,6 +160,97 @@ mod our_examples {
             step,
             step,
         );
+    }
+
+    /// One change of a file: bytes that are others, that are gone, or that are there twice.
+    fn change() -> impl Strategy<Value = (Index, Index, Change)> {
+        let change = prop_oneof![
+            4 => any::<u8>().prop_map(Change::Set),
+            1 => Just(Change::Cut),
+            1 => Just(Change::Remove),
+            1 => Just(Change::Repeat),
+        ];
+        (any::<Index>(), any::<Index>(), change)
+    }
+
+    #[derive(Clone, Copy, Debug)]
+    enum Change {
+        Set(u8),
+        Cut,
+        Remove,
+        Repeat,
+    }
+
+    fn changed(mut bytes: Vec<u8>, changes: &[(Index, Index, Change)], head: usize) -> Vec<u8> {
+        for (at, end, change) in changes {
+            let reach = bytes.len().min(head);
+            if reach == 0 {
+                break;
+            }
+            let at = at.index(reach);
+            let end = at + end.index(reach - at);
+            match change {
+                Change::Set(value) => bytes[at] = *value,
+                Change::Cut => bytes.truncate(at),
+                Change::Remove => drop(bytes.drain(at..end)),
+                Change::Repeat => {
+                    let again = bytes[at..end].to_vec();
+                    bytes.splice(at..at, again);
+                }
+            }
+        }
+        bytes
+    }
+
+    proptest! {
+        /// A file that `mnist_dp --load` is given is loaded or refused, and a model that it was loaded into works.
+        #[test]
+        fn damaged_weights_are_loaded_or_refused(
+            changes in proptest::collection::vec(change(), 1..6),
+            // Most of a file is values, so some cases change its first part alone, where its structure is.
+            whole in any::<bool>(),
+        ) {
+            let model = mnist_dp::model::Net::new(4, 4, 3, &device());
+            let good = mnist_dp::weights::to_bytes(model.clone()).expect("it has weights");
+            let head = if whole { good.len() } else { 1500 };
+            let bytes = changed(good, &changes, head);
+            let model = DataParallel::new(model, DeviceIds::repeat(0, 2)).expect("it wraps");
+            match mnist_dp::weights::from_bytes(model, bytes) {
+                Ok(model) => {
+                    let step = |net: &mnist_dp::model::Net, x| net.forward(x);
+                    let output = model.forward(tensor([3, 4, 4], 1, &device()), step);
+                    prop_assert_eq!(output.expect("it works").dims(), [3, 3]);
+                }
+                Err(error) => prop_assert!(!error.is_empty()),
+            }
+        }
+    }
+
+    /// Values of another type, as many bytes each: what is loaded works, what is refused says why.
+    #[test]
+    fn weights_of_another_type_are_loaded_or_refused() {
+        let net = mnist_dp::model::Net::new(4, 4, 3, &device());
+        let good = mnist_dp::weights::to_bytes(net.clone()).expect("it has weights");
+        let places: Vec<_> = (0..good.len() - 3)
+            .filter(|&at| &good[at..at + 3] == b"F32")
+            .collect();
+        assert!(!places.is_empty(), "the file names no type");
+        for name in ["I32", "U32", "F16", "F64", "I64", "U64", "I16", "U16"] {
+            for &at in &places {
+                let mut bytes = good.clone();
+                bytes[at..at + 3].copy_from_slice(name.as_bytes());
+                let model =
+                    DataParallel::new(net.clone(), DeviceIds::repeat(0, 2)).expect("it wraps");
+                match mnist_dp::weights::from_bytes(model, bytes) {
+                    Ok(model) => {
+                        let step = |net: &mnist_dp::model::Net, x| net.forward(x);
+                        let output = model.forward(tensor([3, 4, 4], 1, &device()), step);
+                        assert_eq!(output.expect("it works").dims(), [3, 3], "{name}");
+                    }
+                    Err(error) => assert!(error.len() > 20, "{name}: {error}"),
+                }
+            }
+        }
     }
 
     use text_rnn::batch::{Sample, WINDOW, window, windows};

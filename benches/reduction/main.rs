@@ -93,9 +93,31 @@ fn pack(group: &mut BenchmarkGroup<'_, WallTime>, device: &Device, weights: &Wei
         .map(|weight| weight.val().inner().flatten(0, 1))
         .collect();
     let flat = Tensor::cat(parts.clone(), 0);
+    // As many tensors as fill a bucket of 25 MiB.
+    let members = (25 * 1024 * 1024 * PARAMETERS / weights.bytes() as usize).max(1);
     group.throughput(Throughput::Bytes(2 * weights.bytes()));
     group.bench_function("pack", |bench| {
         bench.iter_custom(|iterations| timed(device, iterations, || Tensor::cat(parts.clone(), 0)));
+    });
+    group.bench_function("pack, one by one", |bench| {
+        bench.iter_custom(|iterations| timed(device, iterations, || assigned(&parts)));
+    });
+    group.bench_function("pack, in buckets", |bench| {
+        bench.iter_custom(|iterations| {
+            timed(device, iterations, || {
+                let buckets = parts.chunks(members);
+                buckets
+                    .map(|bucket| Tensor::cat(bucket.to_vec(), 0))
+                    .collect::<Vec<_>>()
+            })
+        });
+    });
+    group.bench_function("pack, in buckets, one by one", |bench| {
+        bench.iter_custom(|iterations| {
+            timed(device, iterations, || {
+                parts.chunks(members).map(assigned).collect::<Vec<_>>()
+            })
+        });
     });
     group.throughput(Throughput::Bytes(5 * weights.bytes()));
     group.bench_function("pack and add", |bench| {
@@ -105,6 +127,17 @@ fn pack(group: &mut BenchmarkGroup<'_, WallTime>, device: &Device, weights: &Wei
             })
         });
     });
+}
+
+/// `parts` side by side, each written by itself: Burn does not fuse these writes.
+fn assigned(parts: &[Tensor<1>]) -> Tensor<1> {
+    let elements: usize = parts.iter().map(|part| part.dims()[0]).sum();
+    let empty = Tensor::empty([elements], &parts[0].device());
+    let write = |(flat, at): (Tensor<1>, usize), part: &Tensor<1>| {
+        let end = at + part.dims()[0];
+        (flat.slice_assign([at..end], part.clone()), end)
+    };
+    parts.iter().fold((empty, 0), write).0
 }
 
 /// The wrapper's own reduction on one device: each replica's gradients read once, and their sum written.

@@ -15,6 +15,7 @@ mod problem;
 mod progress;
 mod report;
 mod training;
+mod weights;
 
 use std::process::ExitCode;
 

@@ -10,8 +10,7 @@ use burn::lr_scheduler::cosine::CosineAnnealingLrSchedulerConfig;
 use burn::module::Module;
 use burn::nn::loss::CrossEntropyLossConfig;
 use burn::optim::AdamConfig;
-use burn::store::ModuleRecord;
-use burn::tensor::{Bytes, Device, ElementConversion, Tensor};
+use burn::tensor::{Device, ElementConversion, Tensor};
 use burn_dp::{DataParallel, DataParallelConfig, Gather};
 
 use crate::arguments::Arguments;
@@ -22,6 +21,7 @@ use crate::model::Net;
 use crate::problem::{Problem, write_whole};
 use crate::progress::Progress;
 use crate::report::{Epoch, Report};
+use crate::weights;
 
 /// What a replica tells of its shard beside the loss.
 #[derive(Gather)]
@@ -221,22 +221,15 @@ fn loader(
 fn load(model: DataParallel<Net>, file: &Path) -> Result<DataParallel<Net>, Problem> {
     let bytes = std::fs::read(file)
         .map_err(|error| Problem::file(file, format!("{error}; name a file that --save wrote")))?;
-    ModuleRecord::from_bytes(Bytes::from_bytes_vec(bytes))
-        .and_then(|record| model.try_load_record(record))
-        .map_err(|error| {
-            Problem::file(
-                file,
-                format!("{error}; name a file that --save wrote, for images of the same size"),
-            )
-        })
+    weights::from_bytes(model, bytes).map_err(|error| {
+        let remedy = "name a file that --save wrote, for images of the same size";
+        Problem::file(file, format!("{error}; {remedy}"))
+    })
 }
 
 fn save(model: DataParallel<Net>, file: &Path) -> Result<(), Problem> {
     write_whole(file, |partial| {
-        let bytes = model
-            .into_record()
-            .into_bytes()
-            .map_err(|error| error.to_string())?;
-        std::fs::write(partial, &*bytes).map_err(|error| error.to_string())
+        let bytes = weights::to_bytes(model)?;
+        std::fs::write(partial, bytes).map_err(|error| error.to_string())
     })
 }

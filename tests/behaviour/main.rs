@@ -5,6 +5,7 @@ mod compare;
 mod models;
 
 mod accumulation;
+mod any_config;
 mod batch_norm;
 mod burn_faults;
 mod checkpointing;
