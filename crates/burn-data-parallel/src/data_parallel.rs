@@ -1,24 +1,19 @@
-//! The wrapper: what it holds, how it is made, and what it tells of itself.
+//! The wrapper: what it holds, and what it tells of itself.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
-use burn::module::{Module, ModuleVisitor, Param};
-use burn::tensor::{Bool, Device, Int, Tensor};
+use burn::module::Module;
+use burn::tensor::Device;
 
 use crate::all_reduce::Transport;
-use crate::config::{DataParallelConfig, RandomOrder, Reduction};
-use crate::device_ids::{DeviceIds, Resolved, check_distinct};
+use crate::config::{DataParallelConfig, RandomOrder};
+use crate::device_ids::DeviceIds;
 use crate::error::DataParallelError;
-use crate::inspect::{check_placement, describe, has_leaves_only};
-use crate::kept::private_copy;
-use crate::listing::{has_collective, is_local};
+use crate::inspect::describe;
 use crate::progress::Progress;
-use crate::reading::Reading;
 use crate::replicas::Replicas;
 use crate::routes::Routes;
-use crate::self_check;
-use crate::snapshot::{Link, Scope, Take};
 use crate::stats::{Meter, StepStats, Traffic};
 use crate::watch::Watch;
 use crate::workers::Workers;
@@ -72,7 +67,7 @@ pub struct DataParallel<M> {
 #[derive(Debug)]
 pub(crate) struct Shared {
     pub(crate) devices: Vec<Device>,
-    ordinals: Option<Vec<usize>>,
+    pub(crate) ordinals: Option<Vec<usize>>,
     pub(crate) output_device: Device,
     pub(crate) dim: usize,
     pub(crate) random_order: RandomOrder,
@@ -87,7 +82,7 @@ pub(crate) struct Shared {
     /// By what an all-reduce goes, where that is how gradients are brought together.
     pub(crate) all_reduce: Option<Transport>,
     #[cfg(feature = "fault-injection")]
-    faults: Option<crate::faults::Faults>,
+    pub(crate) faults: Option<crate::faults::Faults>,
     /// Held through a step in training mode: steps of several threads would extend graphs that share the primary's
     /// parameters, which Burn's autodiff does not bear (see `takes_turns`).
     pub(crate) training: Mutex<()>,
@@ -122,69 +117,6 @@ impl<M: Module> DataParallel<M> {
     /// `MixedBackends`, `NoParameters`, `CannotEnumerate`, or `Thread`; all before anything is moved.
     pub fn new(model: M, device_ids: impl Into<DeviceIds>) -> Result<Self, DataParallelError> {
         DataParallelConfig::new().init_on(model, device_ids)
-    }
-
-    pub(crate) fn build(
-        model: M,
-        device_ids: DeviceIds,
-        config: &DataParallelConfig,
-    ) -> Result<Self, DataParallelError> {
-        config.check()?;
-        let model_device = model.devices().into_iter().next();
-        let resolved = device_ids.resolve(model_device.as_ref(), config.allow_repeated)?;
-        let devices = match &model_device {
-            Some(device) => in_context_of(device, &resolved.devices),
-            None => resolved.devices.clone(),
-        };
-        let output_device = output_device(config.output_device, &resolved, &devices)?;
-        if config.strict {
-            check_placement(&model, &devices[0])?;
-        }
-        let names: Vec<String> = devices
-            .iter()
-            .enumerate()
-            .map(|(replica, device)| format!("replica {replica} {}", describe(device)))
-            .collect();
-        let workers = Workers::start(&names)?;
-        log::info!(
-            "data parallel on {} ({}): {}",
-            if devices.len() == 1 {
-                "one device".into()
-            } else {
-                format!("{} devices", devices.len())
-            },
-            resolved.reason,
-            names.join(", "),
-        );
-        for warning in &resolved.warnings {
-            log::warn!("{warning}");
-        }
-        let watch = config.limit().map(Watch::start).transpose()?;
-        let all_reduce = transport(config.reduction, &devices)?;
-        let routes = Arc::new(check_copies(config, &devices, watch.as_ref())?);
-        let module = onto(model, &devices[0]);
-        Ok(Self {
-            module,
-            version: next_version(),
-            replicas: Replicas::shared(devices.len()),
-            shared: Arc::new(Shared {
-                ordinals: resolved.ordinals,
-                local: devices.iter().all(is_local),
-                devices,
-                output_device,
-                dim: config.dim,
-                random_order: config.random_order,
-                bucket_bytes: config.bucket_bytes,
-                workers,
-                meter: Arc::default(),
-                watch,
-                routes,
-                all_reduce,
-                #[cfg(feature = "fault-injection")]
-                faults: crate::faults::Faults::current(),
-                training: Mutex::new(()),
-            }),
-        })
     }
 
     /// The same wrapper around another state of the module.
@@ -328,118 +260,5 @@ impl<M: Module> Clone for DataParallel<M> {
             shared: self.shared.clone(),
             replicas: self.replicas.clone(),
         }
-    }
-}
-
-/// The devices with the model's autodiff setting, so that data made on them takes part in training as on the model's own.
-fn in_context_of(device: &Device, devices: &[Device]) -> Vec<Device> {
-    devices
-        .iter()
-        .map(|other| other.clone().with_autodiff_context_from(device))
-        .collect()
-}
-
-fn output_device(
-    asked: Option<usize>,
-    resolved: &Resolved,
-    devices: &[Device],
-) -> Result<Device, DataParallelError> {
-    let Some(asked) = asked else {
-        return Ok(devices[0].clone());
-    };
-    let position = match &resolved.ordinals {
-        Some(ordinals) => ordinals.iter().position(|&id| id == asked),
-        None => Some(asked),
-    };
-    position
-        .and_then(|position| devices.get(position).cloned())
-        .ok_or_else(|| DataParallelError::OutputDevice {
-            output_device: asked,
-            device_ids: match &resolved.ordinals {
-                Some(ordinals) => format!("{ordinals:?}"),
-                None => format!("(positions 0 to {})", devices.len() - 1),
-            },
-        })
-}
-
-/// By what an all-reduce between `devices` goes; none where gradients are reduced onto the primary.
-fn transport(
-    reduction: Reduction,
-    devices: &[Device],
-) -> Result<Option<Transport>, DataParallelError> {
-    let collective = devices.len() > 1 && has_collective(devices);
-    match reduction {
-        Reduction::Primary => Ok(None),
-        Reduction::Auto => {
-            Ok((collective && check_distinct(devices).is_ok()).then_some(Transport::Collective))
-        }
-        Reduction::AllReduce => {
-            check_distinct(devices)?;
-            Ok(Some(if collective {
-                Transport::Collective
-            } else {
-                Transport::Tree
-            }))
-        }
-    }
-}
-
-/// The routes between `devices`, once their copies have been tried where `config` says so.
-fn check_copies(
-    config: &DataParallelConfig,
-    devices: &[Device],
-    watch: Option<&Watch>,
-) -> Result<Routes, DataParallelError> {
-    let mut routes = Routes::new();
-    if !config.self_check {
-        return Ok(routes);
-    }
-    let (devices, on_bad_copy) = (devices.to_vec(), config.on_bad_copy);
-    let check = move || {
-        self_check::check(&devices, &mut routes, on_bad_copy)?;
-        Ok(routes)
-    };
-    match watch {
-        None => check(),
-        Some(watch) => watch.run(move |_| check()).unwrap_or_else(|_| {
-            Err(DataParallelError::TimedOut {
-                limit: watch.limit,
-                waiting: Vec::new(),
-            })
-        }),
-    }
-}
-
-/// `model` on `device`: every parameter initialized and a leaf, tied parameters still tied, and clones elsewhere untouched.
-fn onto<M: Module>(model: M, device: &Device) -> M {
-    model.visit(&mut Initialize);
-    if model.devices().iter().all(|other| other == device) && has_leaves_only(&model) {
-        return model;
-    }
-    let reading = Arc::new(Reading::of(&model, device));
-    // Forked too, for tensors that are no parameters: no snapshot sees them.
-    let copy = private_copy(&model, reading.traits).fork(device);
-    let take = Take {
-        reading: &reading,
-        device,
-        link: Link::Leaf,
-        scope: Scope::All,
-        traffic: &Traffic::default(),
-    };
-    take.values(&model).restore(copy)
-}
-
-/// Lazy parameters draw their values when first read; reading them here makes all replicas copies of one draw.
-struct Initialize;
-
-impl ModuleVisitor for Initialize {
-    fn visit_float<const D: usize>(&mut self, param: &Param<Tensor<D>>) {
-        param.base();
-    }
-    fn visit_int<const D: usize>(&mut self, param: &Param<Tensor<D, Int>>) {
-        param.val();
-    }
-    fn visit_bool<const D: usize>(&mut self, param: &Param<Tensor<D, Bool>>) {
-        param.val();
     }
 }

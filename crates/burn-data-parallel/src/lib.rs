@@ -17,6 +17,7 @@ mod batcher;
 mod broadcast;
 mod bucket;
 mod config;
+mod construction;
 mod data_parallel;
 mod device_ids;
 mod error;
