@@ -1,5 +1,5 @@
 //! What `DataParallel` promises, one behaviour a file. Several replicas share the one flex device here; three devices that
-//! are distinct are in `tests/distinct_devices.rs`.
+//! are distinct are in `tests/distinct_devices`.
 
 mod compare;
 mod models;
