@@ -16,11 +16,10 @@ use std::process::ExitCode;
 use burn::lr_scheduler::cosine::CosineAnnealingLrSchedulerConfig;
 use burn::optim::AdamConfig;
 use burn::tensor::Device;
-use burn::train::logger::InMemoryMetricLogger;
 use burn::train::metric::{LearningRateMetric, LossMetric};
 use burn::train::renderer::CliMetricsRenderer;
 use burn::train::{InferenceStep, Learner, SupervisedTraining};
-use burn_dp::{DataParallel, DeviceIds};
+use burn_dp::{DataParallel, DeviceIds, StepStatsMetric};
 
 use arguments::Arguments;
 use data::{loader, points};
@@ -44,21 +43,27 @@ fn run(arguments: &Arguments) -> Result<(), Problem> {
     let ids = DeviceIds::repeat(0, usize::from(arguments.replicas));
     let model = DataParallel::new(Regressor::new(&device), ids)?;
     println!("{model}");
+    let apply = StepStatsMetric::new(&model, "Forward and backward", "ms", |stats| {
+        stats.apply.time().as_secs_f64() * 1e3
+    });
 
     let rate = CosineAnnealingLrSchedulerConfig::new(0.02, steps)
         .init()
         .map_err(Problem::Schedule)?;
+    // What burn-train logs, for the table at the end.
+    let logs = tempfile::tempdir().map_err(Problem::Logs)?;
     let result = SupervisedTraining::new(
-        std::env::temp_dir(),
+        logs.path(),
         loader(train, Some(7)),
         loader(valid.clone(), None),
     )
     .metrics((LossMetric::new(),))
     .metric_train_numeric(LearningRateMetric::new())
-    .with_metric_logger(InMemoryMetricLogger::new())
+    .metric_train_numeric(apply)
     .with_application_logger(None)
     .renderer(Box::new(CliMetricsRenderer::new()))
     .num_epochs(epochs)
+    .summary()
     .launch(Learner::new(model, AdamConfig::new().init(), rate));
     if let Some(error) = result.error {
         return Err(Problem::Training(error));

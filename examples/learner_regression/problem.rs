@@ -16,6 +16,11 @@ pub enum Problem {
     /// The schedule of the learning rate has values that do not fit.
     #[error("the learning rate's schedule is not accepted: {0}")]
     Schedule(String),
+    /// There is no place for what burn-train logs.
+    #[error(
+        "cannot log to the folder for temporary files: {0}; set TMPDIR to one that can be written"
+    )]
+    Logs(std::io::Error),
     /// The training stopped.
     #[error("the training stopped: {0}")]
     Training(Arc<TrainingError>),
