@@ -3,7 +3,7 @@
 use burn::module::Module;
 use burn::optim::{AdamConfig, GradientsParams, ModuleOptimizer, SgdConfig};
 use burn::tensor::{Int, Tensor};
-use burn_dp::{DataParallel, DataParallelError, DeviceIds, Loss, Scatter};
+use burn_dp::{DataParallel, DataParallelError, DeviceIds, Loss, Mean, Scatter};
 
 use crate::compare::{Values, assert_close, assert_values_close, gradients, parameters, values};
 use crate::models::{ConvNet, Embedded, Mlp, Nested, device, ints, tensor};
@@ -324,6 +324,44 @@ fn mask(rows: usize, kept: impl Fn(usize, usize) -> bool) -> Tensor<2> {
 }
 
 /// A weight by rows where items are asked for gives another mean as soon as shards keep unequal numbers of items.
+/// A shard without items has no mean: what it returns beside a weight of 0 counts for nothing, be it NaN or no part of a graph.
+#[test]
+fn a_shard_without_items_counts_for_nothing() {
+    let model = DataParallel::new(Mlp::new(&device()), DeviceIds::repeat(0, 3)).expect("it wraps");
+    let items = Tensor::<1>::from_floats([1.0, 1.0, 0.0, 0.0, 1.0, 0.0], &device());
+    let step = |replica: &Mlp, (x, items): (Tensor<2>, Tensor<1>)| {
+        let count = items.clone().sum().into_scalar::<f32>();
+        let rows = replica.forward(x).sum_dim(1).squeeze_dim::<1>(1);
+        let mean = (rows * items.clone()).sum().div_scalar(count);
+        let loss = if count == 0.0 {
+            Loss::mean_over(Tensor::zeros([1], &items.device()), 0.0)
+        } else {
+            Loss::mean_over(mean.clone(), f64::from(count))
+        };
+        (
+            loss,
+            (Mean(mean.clone().detach()), Mean(mean.into_scalar::<f32>())),
+        )
+    };
+    let x = tensor([6, 3], 1, &device());
+    let batch = (x.clone(), items.clone());
+    let ((loss, (Mean(tensor), Mean(number))), grads) =
+        model.train_step(batch, step).expect("it works");
+    let bare = Mlp::new(&device());
+    let rows = bare.forward(x).sum_dim(1).squeeze_dim::<1>(1);
+    let expected = (rows * items).sum().div_scalar(3.0);
+    assert_values_close("loss", &values(&loss), &values(&expected), TOLERANCE);
+    assert_values_close("tensor", &values(&tensor), &values(&expected), TOLERANCE);
+    assert_values_close("number", &[number], &values(&expected), TOLERANCE);
+    let expected = GradientsParams::from_grads(expected.backward(), &bare);
+    assert_close(
+        "gradients",
+        &gradients(&model, &grads),
+        &gradients(&bare, &expected),
+        TOLERANCE,
+    );
+}
+
 #[test]
 fn a_mean_over_items_equals_the_masked_mean_of_one_device() {
     let device = device();

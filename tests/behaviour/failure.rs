@@ -535,7 +535,7 @@ fn a_panic_while_scattering_or_gathering_is_a_typed_error() {
         fn into_shards(self, _shards: &Shards) -> Vec<Self> {
             panic!("{ON_PURPOSE}")
         }
-        fn to_replica(self, _device: &Device) -> Self {
+        fn to_replica(self, _replica: usize, _shards: &Shards) -> Self {
             panic!("{ON_PURPOSE}")
         }
     }
@@ -598,7 +598,7 @@ fn too_few_shards_are_an_error() {
         fn into_shards(self, _shards: &Shards) -> Vec<Self> {
             vec![Short]
         }
-        fn to_replica(self, _device: &Device) -> Self {
+        fn to_replica(self, _replica: usize, _shards: &Shards) -> Self {
             self
         }
     }

@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex};
 
 use crate::compare::{bits, gradients, parameters, values};
 use crate::failure::{quiet, within};
-use crate::models::{Normed, device, tensor};
+use crate::models::{Dropping, Normed, device, tensor};
 
 /// Panics once, when this replica enters this phase.
 #[derive(Clone, Default)]
@@ -79,6 +79,33 @@ fn every_phase_of_every_replica_fails_with_its_own_error_and_leaves_no_trace() {
                     );
                 }
             }
+        }
+    });
+}
+
+/// Where forwards take turns, a replica that fails before its turn must not keep the others waiting.
+#[test]
+fn a_replica_that_fails_before_its_turn_lets_the_others_go_on() {
+    quiet();
+    within(60, || {
+        let device = device();
+        let before_the_turn = [Phase::Broadcast, Phase::Scatter, Phase::Apply];
+        for (index, phase) in (0..3).flat_map(|index| before_the_turn.map(|phase| (index, phase))) {
+            let fault = Once::default();
+            let arm = || *fault.0.lock().expect("as above") = Some((index, phase));
+            let dropping = || DataParallel::new(Dropping::new(&device), DeviceIds::repeat(0, 3));
+            let model = faults::with(fault.clone(), dropping).expect("it wraps");
+            let x = || tensor([11, 3], 4, &device);
+            let step = |replica: &Dropping, x| replica.forward(x).mean();
+            arm();
+            model.train_step(x(), step).expect_err("it fails");
+            model.train_step(x(), step).expect("the next step works");
+            let normed = || DataParallel::new(Normed::new(&device), DeviceIds::repeat(0, 3));
+            let model = faults::with(fault.clone(), normed).expect("it wraps");
+            let forward = |replica: &Normed, x| replica.forward(x);
+            arm();
+            model.forward(x(), forward).expect_err("it fails");
+            model.forward(x(), forward).expect("the next call works");
         }
     });
 }

@@ -166,6 +166,33 @@ fn freezing_and_thawing_through_the_wrapper_equals_bare() {
     );
 }
 
+/// A replica that was made while a parameter was frozen trains it as soon as the primary does, in every step and not only in the
+/// first: with running statistics, a second step on the same parameters renews the statistics alone.
+#[test]
+fn a_thawed_parameter_trains_on_every_replica_in_every_step() {
+    for path in ["first.weight", "first.bias", "norm.gamma"] {
+        let group = || ParamGroup::from_paths(vec![path]);
+        let model = wrap(Normed::new(&device()), 3);
+        let x = || tensor([7, 3], 2, &device());
+        let step = |replica: &Normed, x: Tensor<2>| replica.forward(x).powf_scalar(3.0).mean();
+        let (_, grads) = model.train_step(x(), step).expect("it works");
+        let expected = gradients(&model, &grads);
+        let model = wrap(Normed::new(&device()), 3).freeze_group(group());
+        let (_, grads) = model.train_step(x(), step).expect("it works");
+        assert_eq!(grads.len(), expected.len() - 1, "{path}");
+        let model = model.unfreeze_group(group());
+        for count in 0..3 {
+            let (_, grads) = model.train_step(x(), step).expect("it works");
+            assert_close(
+                &format!("{path}, step {count}"),
+                &gradients(&model, &grads),
+                &expected,
+                TOLERANCE,
+            );
+        }
+    }
+}
+
 #[test]
 fn one_parameter_used_twice_equals_bare() {
     let task = Task {

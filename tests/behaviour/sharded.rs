@@ -87,3 +87,48 @@ fn more_shards_than_replicas_are_an_error() {
     );
     assert!(expected, "{error}");
 }
+
+#[test]
+fn shards_that_do_not_fit_are_errors_that_name_them() {
+    type Shards = Sharded<Tensor<2>>;
+    let shard = |rows: usize| (tensor([rows.max(1), 3], rows, &device()), rows);
+    let cut = |sizes: &[usize]| Sharded::new(sizes.iter().map(|&rows| shard(rows)));
+    let model = wrapped(2);
+    let step = |replica: &Mlp, (x, _): (Shards, Shards)| loss(replica, x.into_shard());
+    let error = model
+        .train_step((cut(&[3, 2]), cut(&[2, 3])), step)
+        .expect_err("rows would be paired wrongly");
+    match &error {
+        DataParallelError::UnequalShards {
+            first,
+            first_sizes,
+            second,
+            second_sizes,
+        } => {
+            assert_eq!((first.as_str(), second.as_str()), ("0", "1"));
+            assert_eq!(
+                (&first_sizes[..], &second_sizes[..]),
+                (&[3, 2][..], &[2, 3][..])
+            );
+        }
+        other => panic!("another error: {other}"),
+    }
+    let error = model
+        .train_step((cut(&[5]), cut(&[3, 2])), step)
+        .expect_err("one has no second shard");
+    assert!(
+        matches!(error, DataParallelError::UnequalShards { .. }),
+        "{error}"
+    );
+    for sizes in [&[3, 0][..], &[0, 3], &[0], &[]] {
+        let error = model
+            .train_step((cut(sizes), cut(sizes)), step)
+            .expect_err("a shard is empty, or there is none");
+        match &error {
+            DataParallelError::EmptyShard { path, sizes: found } => {
+                assert_eq!((path.as_str(), &found[..]), ("0", sizes));
+            }
+            other => panic!("another error: {other}"),
+        }
+    }
+}

@@ -548,8 +548,8 @@ impl Scatter for Tree {
     fn into_shards(self, shards: &Shards) -> Vec<Self> {
         map_each!(self, part => part.into_shards(shards), in_each)
     }
-    fn to_replica(self, device: &Device) -> Self {
-        map_each!(self, part => part.to_replica(device), in_one)
+    fn to_replica(self, replica: usize, shards: &Shards) -> Self {
+        map_each!(self, part => part.to_replica(replica, shards), in_one)
     }
 }
 

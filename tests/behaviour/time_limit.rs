@@ -9,7 +9,7 @@ use burn::module::Module;
 use burn::optim::{GradientsParams, SgdConfig};
 use burn::tensor::Tensor;
 use burn_dp::faults::{self, Fault};
-use burn_dp::{DataParallelConfig, DataParallelError, DeviceIds, Phase};
+use burn_dp::{DataParallelConfig, DataParallelError, DeviceIds, Phase, ReplicatedOptimizer};
 
 use crate::compare::{assert_close, bits, gradients, parameters, values};
 use crate::failure::{quiet, within};
@@ -166,7 +166,7 @@ fn panics_of_the_callers_own_code_reach_the_caller() {
         fn into_shards(self, _shards: &burn_dp::Shards) -> Vec<Self> {
             Vec::new()
         }
-        fn to_replica(self, _device: &burn::tensor::Device) -> Self {
+        fn to_replica(self, _replica: usize, _shards: &burn_dp::Shards) -> Self {
             self
         }
     }
@@ -190,4 +190,51 @@ fn a_limit_must_be_a_time() {
         let error = config.init(Mlp::new(&device())).expect_err("it is refused");
         assert!(error.to_string().contains("time_limit_seconds"), "{error}");
     }
+}
+
+#[test]
+fn the_longest_duration_is_a_limit() {
+    let device = device();
+    let model = config(Duration::MAX)
+        .init_on(Mlp::new(&device), DeviceIds::repeat(0, 2))
+        .expect("it is accepted");
+    let step = |net: &Mlp, x: Tensor<2>| net.forward(x).mean();
+    model
+        .train_step(tensor([4, 3], 1, &device), step)
+        .expect("it works");
+}
+
+/// The optimizer's step of a `ReplicatedOptimizer` is part of the step.
+#[test]
+fn an_optimizer_that_never_answers_is_given_up() {
+    quiet();
+    within(60, || {
+        let device = device();
+        let fault = Blocked::default();
+        let wrap = || config(LIMIT).init_on(Normed::new(&device), DeviceIds::repeat(0, 3));
+        let mut model = faults::with(fault.clone(), wrap).expect("it wraps");
+        let mut twin = wrap().expect("it wraps");
+        let sgd = || ReplicatedOptimizer::new(SgdConfig::new().init());
+        let (mut optim, mut twin_optim) = (sgd(), sgd());
+        let x = || tensor([7, 3], 1, &device);
+        let block = fault.at(0, Phase::Optimizer);
+        let error = optim
+            .train_step(0.1, &mut model, x(), step)
+            .expect_err("it is stuck");
+        assert_timed_out(&error, 0, Phase::Optimizer);
+        // The late step ends, and is undone, before the next one begins.
+        drop(block);
+        for _ in 0..2 {
+            optim
+                .train_step(0.1, &mut model, x(), step)
+                .expect("it works");
+            twin_optim
+                .train_step(0.1, &mut twin, x(), step)
+                .expect("so does this");
+            assert_eq!(
+                bits(&parameters(&model.valid())),
+                bits(&parameters(&twin.valid()))
+            );
+        }
+    });
 }

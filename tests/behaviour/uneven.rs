@@ -398,6 +398,46 @@ struct WithShared {
 }
 
 /// A shared tensor of as many elements as there are rows is not split.
+/// Replicas would otherwise run through one graph at the same time, which Burn's autodiff does not bear.
+#[test]
+fn a_shared_or_sharded_tensor_is_cut_from_its_graph_in_a_train_step() {
+    #[derive(Scatter, Clone)]
+    struct Batch {
+        x: Tensor<2>,
+        #[scatter(shared)]
+        scale: Tensor<1>,
+    }
+    let model = wrapped(2);
+    let leaf = Tensor::<1>::from_floats([2.0, 2.0], &device()).require_grad();
+    for _ in 0..20 {
+        let upstream = leaf.clone().mul_scalar(2.0).exp();
+        let batch = Batch {
+            x: tensor([4, 3], 1, &device()),
+            scale: upstream.clone(),
+        };
+        let step = |replica: &Mlp, batch: Batch| {
+            let scale = batch.scale.unsqueeze::<2>();
+            (replica.forward(batch.x) * scale).mean()
+        };
+        let (_, grads) = model.train_step(batch, step).expect("it works");
+        assert_eq!(grads.len(), 4);
+        let shard = || {
+            (
+                upstream
+                    .clone()
+                    .unsqueeze::<2>()
+                    .matmul(tensor([2, 3], 2, &device())),
+                1,
+            )
+        };
+        let batch = burn_dp::Sharded::new([shard(), shard()]);
+        let step = |replica: &Mlp, shard: burn_dp::Sharded<Tensor<2>>| {
+            replica.forward(shard.into_shard()).mean()
+        };
+        model.train_step(batch, step).expect("it works");
+    }
+}
+
 #[test]
 fn a_shared_tensor_is_whole_on_every_replica() {
     let batch = WithShared {

@@ -6,7 +6,7 @@
 #[allow(dead_code)] // shared with the behaviour tests
 #[path = "../behaviour/compare.rs"]
 mod compare;
-#[allow(dead_code)]
+#[allow(dead_code, unused_imports)]
 #[path = "../behaviour/models.rs"]
 mod models;
 

@@ -28,8 +28,8 @@ macro_rules! values {
                     $(Value::$variant(part) => part.into_shards(shards).into_iter().map(Value::$variant).collect()),+
                 }
             }
-            fn to_replica(self, device: &Device) -> Self {
-                match self { $(Value::$variant(part) => Value::$variant(part.to_replica(device))),+ }
+            fn to_replica(self, replica: usize, shards: &Shards) -> Self {
+                match self { $(Value::$variant(part) => Value::$variant(part.to_replica(replica, shards))),+ }
             }
         }
 

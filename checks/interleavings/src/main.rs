@@ -55,6 +55,7 @@ fn main() {
     run![
         turn::turns_come_in_order,
         turn::a_panic_ends_its_turn,
+        turn::a_turn_that_never_comes_keeps_nobody,
         workers::results_come_in_order,
         workers::callers_at_the_same_time_get_their_own_results,
         workers::a_panic_is_one_replicas_result,
@@ -63,5 +64,6 @@ fn main() {
         watch::replicas_run_under_the_limit,
         watch::a_panic_reaches_the_caller,
         watch::the_coordinator_may_be_dropped_by_itself,
+        watch::nobody_waits_for_a_step_that_was_given_up,
     ];
 }

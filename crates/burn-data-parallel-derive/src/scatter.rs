@@ -31,7 +31,7 @@ pub fn expand(input: &DeriveInput) -> Result<TokenStream> {
         let (member, ty, name) = (&field.member, &field.ty, field.name());
         let piece = format_ident!("piece_{index}");
         let scattered = quote!(#ty: #krate::Scatter);
-        let to_replica = quote!(#krate::Scatter::to_replica(self.#member, device));
+        let to_replica = quote!(#krate::Scatter::to_replica(self.#member, replica, shards));
         match &field.mode {
             Mode::Split => {
                 inspect.push(quote!(inspector.field(#name, &self.#member);));
@@ -81,7 +81,7 @@ pub fn expand(input: &DeriveInput) -> Result<TokenStream> {
             }
 
             #[allow(unused_variables)]
-            fn to_replica(self, device: &#krate::Device) -> Self {
+            fn to_replica(self, replica: usize, shards: &#krate::Shards) -> Self {
                 Self { #(#members: #moved,)* }
             }
         }

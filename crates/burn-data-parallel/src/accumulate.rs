@@ -7,7 +7,7 @@ use burn::optim::GradientsParams;
 
 use crate::bucket::PackedGrads;
 use crate::data_parallel::DataParallel;
-use crate::error::DataParallelError;
+use crate::error::{DataParallelError, Phase};
 use crate::layout::Layout;
 use crate::loss::{LossWeight, StepResult};
 use crate::reduce::{Grads, sum_plain};
@@ -72,9 +72,15 @@ struct Total {
 impl<M: Module + 'static> DataParallel<M> {
     /// Begin a group of micro-batches.
     pub fn accumulate(&self) -> Accumulation<'_, M> {
-        let replicas = self.replica_count();
-        Accumulation {
-            model: self,
+        Accumulation::new(self)
+    }
+}
+
+impl<'a, M: Module + 'static> Accumulation<'a, M> {
+    fn new(model: &'a DataParallel<M>) -> Self {
+        let replicas = model.replica_count();
+        Self {
+            model,
             plain: (0..replicas).map(|_| None).collect(),
             packed: (0..replicas).map(|_| None).collect(),
             layout: None,
@@ -82,9 +88,7 @@ impl<M: Module + 'static> DataParallel<M> {
             len: 0,
         }
     }
-}
 
-impl<M: Module + 'static> Accumulation<'_, M> {
     /// [`DataParallel::train_step`] on one micro-batch; its gradients are added to the group's.
     ///
     /// The loss and the output are those of this micro-batch alone.
@@ -92,7 +96,8 @@ impl<M: Module + 'static> Accumulation<'_, M> {
     /// # Errors
     ///
     /// As [`DataParallel::train_step`], and `LossWeights` where the losses of two micro-batches are of different kinds (sum,
-    /// mean over rows, mean over items). The group is as before the call.
+    /// mean over rows, mean over items). The group is as before the call; where adding gradients up on their devices fails
+    /// (`Replica`, [`Phase::Reduce`]), it is empty.
     pub fn train_step<B, S, F>(
         &mut self,
         batch: B,
@@ -104,7 +109,7 @@ impl<M: Module + 'static> Accumulation<'_, M> {
         F: Fn(&M, B) -> S + Send + Sync + 'static,
     {
         let scaling = Scaling::Group(self.total.map(|total| total.reference_rows));
-        let before = self.total;
+        let earlier = self.total;
         let (combined, total, layout) = self.model.step(
             "Accumulation::train_step",
             batch,
@@ -112,29 +117,39 @@ impl<M: Module + 'static> Accumulation<'_, M> {
             move |slot, replica, shard| train(slot, replica, scaling, || step(replica, shard)),
             move |model, applied| {
                 let combined = model.combine::<S>(applied)?;
-                let total = add(before, &combined.weights, applied.total_rows)?;
+                let total = add(earlier, &combined.weights, applied.total_rows)?;
                 Ok((combined, total, applied.layout.take()))
             },
         )?;
-        self.total = Some(total);
-        self.layout = layout.or(self.layout.take());
-        self.len += 1;
-        for (replica, grads) in combined.grads.into_iter().enumerate() {
-            match grads {
-                Grads::Plain(grads) => {
-                    let sum = self.plain[replica].take().into_iter().chain([grads]);
-                    let sum = sum_plain(self.model.module(), sum.collect(), 1.0);
-                    self.plain[replica] = Some(sum);
-                }
-                Grads::Packed(grads) => {
-                    let sum = self.packed[replica].take();
-                    self.packed[replica] = Some(match sum {
-                        Some(sum) => sum.add(grads),
-                        None => grads,
-                    });
+        // Taken, so that sums are made in place. Where that fails, the group is left empty.
+        let before = std::mem::replace(self, Self::new(self.model));
+        let (mut plain, mut packed) = (before.plain, before.packed);
+        let progress = self.model.shared.progress(self.model.replica_count());
+        self.model.guarded(&progress, Phase::Reduce, || {
+            for (replica, grads) in combined.grads.into_iter().enumerate() {
+                progress.turn_to(replica);
+                match grads {
+                    Grads::Plain(grads) => {
+                        let sum = plain[replica].take().into_iter().chain([grads]);
+                        plain[replica] = Some(sum_plain(self.model.module(), sum.collect(), 1.0));
+                    }
+                    Grads::Packed(grads) => {
+                        packed[replica] = Some(match packed[replica].take() {
+                            Some(sum) => sum.add(grads),
+                            None => grads,
+                        });
+                    }
                 }
             }
-        }
+        })?;
+        *self = Self {
+            model: self.model,
+            plain,
+            packed,
+            layout: layout.or(before.layout),
+            total: Some(total),
+            len: before.len + 1,
+        };
         Ok(combined.gathered)
     }
 

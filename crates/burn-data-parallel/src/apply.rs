@@ -1,5 +1,6 @@
 //! Apply: run a closure on every replica side by side.
 
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::{Arc, MutexGuard, PoisonError};
 use std::time::Instant;
 
@@ -15,6 +16,7 @@ use crate::layout::Layout;
 use crate::progress::Progress;
 use crate::reading::Traits;
 use crate::replicas::{Replicas, Source};
+use crate::routes::copying;
 use crate::scatter::{BatchInspector, Scatter};
 use crate::shards::Shards;
 use crate::slot::Slot;
@@ -118,9 +120,10 @@ impl<M: Module + 'static> DataParallel<M> {
             training.lock().unwrap_or_else(PoisonError::into_inner)
         };
         let _training = in_training.then(lock);
-        let reading = self
-            .lock()
-            .reading(&self.module, self.version, self.primary());
+        let reading = self.guarded(&progress, Phase::Broadcast, || {
+            self.lock()
+                .reading(&self.module, self.version, self.primary())
+        })?;
         let traits = reading.traits;
         if traits.misplaced {
             check_placement(&self.module, self.primary())?;
@@ -148,18 +151,22 @@ impl<M: Module + 'static> DataParallel<M> {
         })?;
         // Gradients are packed only where they have to move: on one device that would be work for nothing.
         let apart = devices.iter().any(|device| *device != devices[0]);
-        let layout = (traits.autodiff && link == Link::Leaf && apart)
-            .then(|| self.lock().gradient_layout(&source, &devices[0]));
+        let packs = traits.autodiff && link == Link::Leaf && apart;
+        let layout = self.guarded(&progress, Phase::Broadcast, || {
+            packs.then(|| self.lock().gradient_layout(&source, &devices[0]))
+        })?;
         stats.broadcast = traffic.phase(started);
 
         let detached = link == Link::Leaf && traits.autodiff;
         let shards = self.scatter(batch, sizes, detached, &progress, &mut stats)?;
 
-        let undo = if traits.autodiff && traits.buffers {
-            Undo::of(&self.module, &reading, self.primary())
-        } else {
-            Undo::nothing()
-        };
+        let undo = self.guarded(&progress, Phase::Broadcast, || {
+            if traits.autodiff && traits.buffers {
+                Undo::of(&self.module, &reading, self.primary())
+            } else {
+                Undo::nothing()
+            }
+        })?;
         let turn = self
             .takes_turns(traits, link, used)
             .then(Arc::<Turn>::default);
@@ -195,7 +202,7 @@ impl<M: Module + 'static> DataParallel<M> {
         let outcomes = shared.workers.run(jobs);
         stats.apply = PhaseStats::since(started);
         let results = self.results(outcomes, &progress);
-        let finished = results.and_then(|results| {
+        let finish = |results| {
             let mut applied = Applied {
                 results,
                 plan,
@@ -214,8 +221,15 @@ impl<M: Module + 'static> DataParallel<M> {
             }
             shared.meter.commit(applied.stats);
             Ok(result)
-        });
-        undo.unless_ok(finished, &self.module)
+        };
+        // The caller's own code is in it (`StepResult`), and its panic is the caller's, but not before all is as it was.
+        match catch_unwind(AssertUnwindSafe(|| results.and_then(finish))) {
+            Ok(finished) => undo.unless_ok(finished, &self.module),
+            Err(panic) => {
+                undo.run(&self.module);
+                resume_unwind(panic)
+            }
+        }
     }
 
     /// One shard for each of `sizes`, on its replica's device.
@@ -224,7 +238,7 @@ impl<M: Module + 'static> DataParallel<M> {
         batch: B,
         sizes: Vec<usize>,
         detached: bool,
-        progress: &Progress,
+        progress: &Arc<Progress>,
         stats: &mut StepStats,
     ) -> Result<Vec<B>, DataParallelError> {
         let started = Instant::now();
@@ -232,13 +246,15 @@ impl<M: Module + 'static> DataParallel<M> {
         let devices = &self.shared.devices[..expected];
         let shards = self.guarded(progress, Phase::Scatter, || {
             progress.serve_all(Phase::Scatter);
-            if expected == 1 {
-                return vec![batch.to_replica(&devices[0])];
-            }
             let mut plan = Shards::new(self.shared.dim, sizes, devices.to_vec());
             plan.traffic = Arc::new(self.shared.traffic());
-            plan.detached = detached;
-            let shards = batch.into_shards(&plan);
+            plan.progress = Some(progress.clone());
+            // One replica alone may go on with the graph that the batch comes from.
+            plan.detached = detached && expected > 1;
+            let shards = match expected {
+                1 => vec![batch.to_replica(0, &plan)],
+                _ => batch.into_shards(&plan),
+            };
             stats.scatter = plan.traffic.phase(started);
             shards
         })?;
@@ -302,13 +318,14 @@ impl<M: Module + 'static> DataParallel<M> {
                 })
     }
 
-    /// Run work of the coordinator, turning a panic of Burn's (a device that is gone) into an error.
+    /// Run work of the coordinator, turning a panic of Burn's (a device that is gone) into an error. It may copy between devices.
     pub(crate) fn guarded<T>(
         &self,
         progress: &Progress,
         phase: Phase,
         work: impl FnOnce() -> T,
     ) -> Result<T, DataParallelError> {
+        let _copying = self.shared.apart.then(copying);
         caught(work).map_err(|cause| self.broken(phase, progress.served(), cause))
     }
 

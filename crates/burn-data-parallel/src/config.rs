@@ -162,7 +162,9 @@ impl DataParallelConfig {
     /// of their own, so that the caller can leave. Threads cannot be stopped: where a device never answers, every later step
     /// is a `TimedOut` error too.
     pub fn with_time_limit(mut self, limit: Duration) -> Self {
-        self.time_limit_seconds = Some(limit.as_secs_f64());
+        // Longer than any program runs, and still a `Duration` when it is read back.
+        let longest = Duration::from_secs(u64::MAX / 2);
+        self.time_limit_seconds = Some(limit.min(longest).as_secs_f64());
         self
     }
 

@@ -1,6 +1,6 @@
 //! How a wrapper is made: devices resolved, threads started, copies tried, the model moved to the primary.
 
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use burn::module::{Module, ModuleVisitor, Param};
 use burn::tensor::{Bool, Device, Int, Tensor};
@@ -15,7 +15,7 @@ use crate::kept::private_copy;
 use crate::listing::{has_collective, is_local};
 use crate::reading::Reading;
 use crate::replicas::Replicas;
-use crate::routes::Routes;
+use crate::routes::{Routes, copying};
 use crate::self_check;
 use crate::snapshot::{Link, Scope, Take};
 use crate::stats::Traffic;
@@ -59,9 +59,9 @@ impl<M: Module> DataParallel<M> {
             log::warn!("{warning}");
         }
         let watch = config.limit().map(Watch::start).transpose()?;
-        let all_reduce = transport(config.reduction, &devices)?;
         let routes = Arc::new(check_copies(config, &devices, watch.as_ref())?);
-        let module = onto(model, &devices[0]);
+        let all_reduce = transport(config.reduction, &devices, &routes)?;
+        let module = onto(model, &devices[0], &Traffic::on(&routes));
         Ok(Self {
             module,
             version: next_version(),
@@ -69,6 +69,7 @@ impl<M: Module> DataParallel<M> {
             shared: Arc::new(Shared {
                 ordinals: resolved.ordinals,
                 local: devices.iter().all(is_local),
+                apart: devices.iter().any(|device| *device != devices[0]),
                 devices,
                 output_device,
                 dim: config.dim,
@@ -122,8 +123,11 @@ fn output_device(
 fn transport(
     reduction: Reduction,
     devices: &[Device],
+    routes: &Routes,
 ) -> Result<Option<Transport>, DataParallelError> {
-    let collective = devices.len() > 1 && has_collective(devices);
+    // A collective finds its own way between the cards, so not where some copies are known to go wrong.
+    let collective =
+        devices.len() > 1 && has_collective(devices) && routes.staged_among(devices).is_none();
     match reduction {
         Reduction::Primary => Ok(None),
         Reduction::Auto => {
@@ -151,28 +155,33 @@ fn check_copies(
         return Ok(routes);
     }
     let (devices, on_bad_copy) = (devices.to_vec(), config.on_bad_copy);
+    // The pair that is tried, for the message where no copy arrives.
+    let trying = Arc::new(Mutex::new(None));
+    let tried = trying.clone();
     let check = move || {
-        self_check::check(&devices, &mut routes, on_bad_copy)?;
+        let _copying = copying();
+        self_check::check(&devices, &mut routes, on_bad_copy, &trying)?;
         Ok(routes)
     };
-    match watch {
-        None => check(),
-        Some(watch) => watch.run(move |_| check()).unwrap_or_else(|_| {
-            Err(DataParallelError::TimedOut {
-                limit: watch.limit,
-                waiting: Vec::new(),
-            })
-        }),
-    }
+    let Some(watch) = watch else { return check() };
+    watch.run(move |_| check()).unwrap_or_else(|_| {
+        let pair = tried.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let (from, into) = pair.unwrap_or_else(|| ("any".into(), "any other".into()));
+        Err(DataParallelError::SelfCheck {
+            from,
+            into,
+            problem: format!("nothing had arrived after {:?}", watch.limit),
+        })
+    })
 }
 
 /// `model` on `device`: every parameter initialized and a leaf, tied parameters still tied, and clones elsewhere untouched.
-fn onto<M: Module>(model: M, device: &Device) -> M {
+fn onto<M: Module>(model: M, device: &Device, traffic: &Traffic) -> M {
     model.visit(&mut Initialize);
     if model.devices().iter().all(|other| other == device) && has_leaves_only(&model) {
         return model;
     }
-    let reading = Arc::new(Reading::of(&model, device));
+    let reading = Arc::new(Reading::of(&model, device, None));
     // Forked too, for tensors that are no parameters: no snapshot sees them.
     let copy = private_copy(&model, reading.traits).fork(device);
     let take = Take {
@@ -180,7 +189,7 @@ fn onto<M: Module>(model: M, device: &Device) -> M {
         device,
         link: Link::Leaf,
         scope: Scope::All,
-        traffic: &Traffic::default(),
+        traffic,
     };
     take.values(&model).restore(copy)
 }

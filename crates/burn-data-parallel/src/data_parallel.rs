@@ -73,6 +73,8 @@ pub(crate) struct Shared {
     pub(crate) random_order: RandomOrder,
     /// All devices are of a backend in this process, rather than a server's.
     pub(crate) local: bool,
+    /// Some replica is on another device than the primary.
+    pub(crate) apart: bool,
     pub(crate) bucket_bytes: usize,
     pub(crate) workers: Workers,
     pub(crate) meter: Arc<Meter>,

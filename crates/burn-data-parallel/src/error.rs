@@ -173,6 +173,32 @@ pub enum DataParallelError {
         second_dim: usize,
     },
 
+    /// Two parts of the batch were cut before, in different ways.
+    #[error(
+        "the batch does not split: `{first}` was cut into shards of {first_sizes:?} rows, `{second}` into {second_sizes:?}; cut both the same way"
+    )]
+    UnequalShards {
+        /// Path of the first.
+        first: String,
+        /// Rows of its shards.
+        first_sizes: Vec<usize>,
+        /// Path of the other.
+        second: String,
+        /// Rows of its shards.
+        second_sizes: Vec<usize>,
+    },
+
+    /// A part of the batch was cut before, into shards of which one has no rows, or into none.
+    #[error(
+        "`{path}` was cut into shards of {sizes:?} rows; each must have at least one. Leave empty shards out: fewer shards than replicas use fewer replicas"
+    )]
+    EmptyShard {
+        /// Path of the part.
+        path: String,
+        /// Rows of its shards.
+        sizes: Vec<usize>,
+    },
+
     /// A tensor of the batch does not have the scatter dim.
     #[error(
         "`{path}` has shape {shape:?}, so there is no dim {dim} to split. Choose another dim with DataParallelConfig::with_dim or #[scatter(dim = ...)], or mark it #[scatter(shared)]"

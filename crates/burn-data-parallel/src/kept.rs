@@ -2,8 +2,8 @@
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use burn::module::Module;
-use burn::tensor::{Device, GradientCheckpointingStrategy};
+use burn::module::{Module, ModuleMapper, Param};
+use burn::tensor::{DType, Device, GradientCheckpointingStrategy, Int, Tensor};
 
 use crate::reading::{Reading, Traits};
 use crate::replicas::Source;
@@ -63,11 +63,47 @@ pub(crate) fn take<M: Module>(
             ..copy
         },
         _ => Kept {
-            module: private_copy(source.module, reading.traits).fork(device),
-            // Nobody's: its values come from the primary at some version, but by another way.
+            // Emptied first: its values come in buckets. `fork` would move each parameter by itself; what is left for it are
+            // tensors that are no parameters.
+            module: private_copy(source.module, reading.traits)
+                .map(&mut Emptied { device })
+                .fork(device),
+            // Nobody's.
             version: u64::MAX,
             reading: reading.clone(),
         },
+    }
+}
+
+/// Puts tensors of any values on `device` in the place of those on others.
+struct Emptied<'a> {
+    device: &'a Device,
+}
+
+impl ModuleMapper for Emptied<'_> {
+    fn map_float<const D: usize>(&mut self, param: Param<Tensor<D>>) -> Param<Tensor<D>> {
+        let trains = param.is_require_grad();
+        param.map(|tensor| {
+            let (from, dtype) = (tensor.device(), tensor.dtype());
+            // Quantized values have scales beside them.
+            if from == *self.device || matches!(dtype, DType::QFloat(_)) {
+                return tensor;
+            }
+            let device = self.device.clone().with_autodiff_context_from(&from);
+            let empty = Tensor::empty(tensor.shape(), (&device, dtype));
+            if trains { empty.require_grad() } else { empty }
+        })
+    }
+
+    fn map_int<const D: usize>(&mut self, param: Param<Tensor<D, Int>>) -> Param<Tensor<D, Int>> {
+        param.map(|tensor| {
+            let (from, dtype) = (tensor.device(), tensor.dtype());
+            if from == *self.device {
+                return tensor;
+            }
+            let device = self.device.clone().with_autodiff_context_from(&from);
+            Tensor::empty(tensor.shape(), (&device, dtype))
+        })
     }
 }
 

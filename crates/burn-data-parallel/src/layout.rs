@@ -72,9 +72,9 @@ impl Layout {
         }
     }
 
-    /// The layout of the buffers alone: float values that take no gradient, which are all that a training step changes.
+    /// The layout of the running state alone, which is all that a training step changes.
     pub(crate) fn of_buffers(reading: &Reading, bucket_bytes: usize) -> Self {
-        let buffer = |part: &&Part| part.kind == Kind::Float && !part.requires_grad;
+        let buffer = |part: &&Part| reading.is_running(&part.id);
         if reading.is_untied() {
             Self::default()
         } else {
@@ -134,7 +134,7 @@ mod tests {
 
     fn layout(module: &Vec<Linear>, bucket_bytes: usize) -> Layout {
         let device = Device::flex().autodiff();
-        Layout::of_values(&Reading::of(module, &device), bucket_bytes)
+        Layout::of_values(&Reading::of(module, &device, None), bucket_bytes)
     }
 
     fn layers(count: usize, width: usize) -> Vec<Linear> {

@@ -38,6 +38,7 @@ mod reduce;
 mod replicas;
 mod replicated_optimizer;
 mod routes;
+mod running;
 mod scatter;
 mod schedule;
 mod self_check;
@@ -74,6 +75,3 @@ pub use stats::{PhaseStats, StepStats};
 pub use train::{DataParallelStrategy, StepStatsMetric};
 
 pub use burn_data_parallel_derive::{Gather, Scatter};
-
-#[doc(hidden)] // named by the derives
-pub use burn::tensor::Device;

@@ -1,7 +1,7 @@
 //! The devices of one backend, in the order of their ordinals.
 
 use burn::tensor::{Device, DeviceType};
-use burn_visible_devices::{DeviceKind, VisibleDevices, find_library, imbalance};
+use burn_visible_devices::{DeviceKind, VisibilityError, VisibleDevices, find_library, imbalance};
 
 use crate::device_ids::Resolved;
 use crate::error::DataParallelError;
@@ -93,8 +93,12 @@ impl Listing {
     fn not_found(&self, id: usize, position: usize) -> DataParallelError {
         // The visible list knows the cards, so its error says more: physical numbers, and the right ordinal.
         if let Some(visible) = &self.visible
-            && let Err(error) = visible.select([u32::try_from(id).unwrap_or(u32::MAX)])
+            && let Err(mut error) = visible.select([u32::try_from(id).unwrap_or(u32::MAX)])
         {
+            // It was asked of this id alone.
+            if let VisibilityError::OutOfRange { position: at, .. } = &mut error {
+                *at = position;
+            }
             return error.into();
         }
         DataParallelError::DeviceNotFound {
@@ -216,6 +220,30 @@ mod tests {
         };
         assert!(unequal(&[0, 1]) && unequal(&[1, 0]));
         assert!(!unequal(&[0]) && !unequal(&[1]));
+        Ok(())
+    }
+
+    #[test]
+    fn an_error_names_the_position_in_the_list_that_was_given()
+    -> Result<(), Box<dyn std::error::Error>> {
+        let inventory =
+            Inventory::from_json(r#"{"devices": [{"physical": 0, "uuid": "GPU-00"}]}"#)?;
+        let listing = Listing {
+            devices: vec![Device::flex()],
+            visible: Some(VisibleDevices::resolve(None, None, &inventory)),
+            reason: "a test".into(),
+        };
+        for position in 0..3 {
+            let mut ids = vec![0; position];
+            ids.push(7);
+            match listing.pick(&ids) {
+                Err(DataParallelError::Visibility(VisibilityError::OutOfRange {
+                    position: found,
+                    ..
+                })) => assert_eq!(found, position),
+                other => panic!("{:?}", other.err()),
+            }
+        }
         Ok(())
     }
 }

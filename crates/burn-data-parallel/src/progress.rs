@@ -61,9 +61,14 @@ impl Progress {
         }
     }
 
+    /// The coordinator works for `replica` now, in the phase that it is in.
+    pub(crate) fn turn_to(&self, replica: usize) {
+        self.served.store(replica, Ordering::Relaxed);
+    }
+
     /// The coordinator begins to work on `phase` for `replica`.
     pub(crate) fn serve(&self, replica: usize, phase: Phase) {
-        self.served.store(replica, Ordering::Relaxed);
+        self.turn_to(replica);
         self.enter(replica, phase);
     }
 

@@ -7,6 +7,7 @@ use burn::tensor::{
     Bool, DType, Device, GradientCheckpointingStrategy, Int, Shape, Tensor, kind::Autodiff,
 };
 
+use crate::running::running_state;
 use crate::tied::tied_places;
 
 /// The kind of a parameter's tensor.
@@ -47,7 +48,7 @@ pub(crate) fn in_context<const D: usize, K: Autodiff>(
 pub(crate) struct Traits {
     /// Some parameter is on an autodiff device: the module is in training mode.
     pub(crate) autodiff: bool,
-    /// Some float value takes no gradient: a buffer such as running statistics, or a frozen parameter.
+    /// Some value changes in forward, such as running statistics.
     pub(crate) buffers: bool,
     /// Some layer draws random numbers in forward.
     pub(crate) random: bool,
@@ -61,6 +62,8 @@ pub(crate) struct Reading {
     pub(crate) parts: Vec<Part>,
     flags: Vec<ParamId>,
     pub(crate) traits: Traits,
+    /// The values that change in forward; none where it was not looked for them.
+    running: Option<HashSet<ParamId>>,
     /// For each parameter that stands in several places, in order of visit: which of them belong together. Empty where none
     /// does.
     ///
@@ -71,25 +74,40 @@ pub(crate) struct Reading {
 }
 
 impl Reading {
-    /// Read `module`, which should be on `primary`.
-    pub(crate) fn of<M: Module>(module: &M, primary: &Device) -> Self {
+    /// Read `module`, which should be on `primary`; `old` is an earlier reading of it, if there is one.
+    pub(crate) fn of<M: Module>(module: &M, primary: &Device, old: Option<&Self>) -> Self {
         let mut reader = Reader {
             reading: Self::default(),
             seen: HashSet::new(),
             repeated: HashSet::new(),
             primary,
             batch_norm: Vec::new(),
+            has_candidates: false,
         };
         module.visit(&mut reader);
         let Reader {
             mut reading,
             repeated,
+            has_candidates,
             ..
         } = reader;
+        if has_candidates {
+            let old = old.filter(|old| old.has_parts_of(&reading));
+            let known = old.and_then(|old| old.running.clone());
+            let running = known.unwrap_or_else(|| running_state(module));
+            reading.traits.buffers = !running.is_empty();
+            reading.running = Some(running);
+        }
         if !repeated.is_empty() {
             reading.tied = tied_places(module, repeated);
         }
         reading
+    }
+
+    /// Whether `id` is of a value that changes in forward.
+    pub(crate) fn is_running(&self, id: &ParamId) -> bool {
+        let running = self.running.as_ref();
+        running.is_some_and(|running| running.contains(id))
     }
 
     /// Whether some parameter's places do not all belong together.
@@ -112,6 +130,8 @@ struct Reader<'a> {
     primary: &'a Device,
     /// For each module on the path, whether it is a BatchNorm.
     batch_norm: Vec<bool>,
+    /// Some float value takes no gradient: running state does not.
+    has_candidates: bool,
 }
 
 impl Reader<'_> {
@@ -148,7 +168,7 @@ impl ModuleVisitor for Reader<'_> {
 
     fn visit_float<const D: usize>(&mut self, param: &Param<Tensor<D>>) {
         self.reading.traits.autodiff |= param.is_autodiff();
-        self.reading.traits.buffers |= !param.is_require_grad();
+        self.has_candidates |= !param.is_require_grad();
         let tensor = param.base();
         self.add(param.id, Kind::Float, &tensor, param.is_require_grad());
     }

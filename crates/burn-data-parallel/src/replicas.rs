@@ -93,7 +93,8 @@ impl<M: Module> Replicas<M> {
         let known = match old {
             Some(known) if known.version == version => known,
             old => {
-                let reading = Reading::of(primary, device);
+                let before = old.as_ref().map(|known| &*known.reading);
+                let reading = Reading::of(primary, device, before);
                 match old {
                     Some(known) if *known.reading == reading => Known { version, ..known },
                     _ => Known {
@@ -158,10 +159,10 @@ impl<M: Module> Replicas<M> {
         devices: &[Device],
     ) {
         let shelves = self.copies[..devices.len() - 1].to_vec();
-        let found: Vec<Found<M>> = shelves
-            .iter()
-            .zip(&devices[1..])
-            .map(|(shelf, device)| {
+        let found: Vec<Found<M>> = (1..)
+            .zip(shelves.iter().zip(&devices[1..]))
+            .map(|(replica, (shelf, device))| {
+                source.progress.turn_to(replica);
                 let current = current(shelf, source.version, reading);
                 current.map_or_else(
                     || Found::Behind(take(shelf, source, reading, device)),
@@ -222,7 +223,8 @@ impl<M: Module> Replicas<M> {
         reading: &Arc<Reading>,
         devices: &[Device],
     ) {
-        for (shelf, device) in self.copies.iter().zip(&devices[1..]) {
+        for (replica, (shelf, device)) in (1..).zip(self.copies.iter().zip(&devices[1..])) {
+            source.progress.turn_to(replica);
             let copy = take(shelf, source, reading, device);
             let module = copy.private_module();
             *lock(shelf) = Some(copy);

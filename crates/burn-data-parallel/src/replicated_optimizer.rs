@@ -14,6 +14,7 @@ use crate::kept::Kept;
 use crate::loss::StepResult;
 use crate::progress::Progress;
 use crate::reduce::{Grads, unpack};
+use crate::routes::copying;
 use crate::scatter::Scatter;
 use crate::snapshot::Link;
 use crate::stats::PhaseStats;
@@ -50,8 +51,6 @@ pub struct ReplicatedOptimizer {
     /// Of replicas 1 and up, as they were after the step that made `version`.
     others: Vec<Option<ModuleOptimizer>>,
     version: u64,
-    /// The primary's optimizer has no state yet, so that a copy of it has none to move.
-    fresh: bool,
 }
 
 /// What a training step leaves for the optimizers.
@@ -69,7 +68,6 @@ impl ReplicatedOptimizer {
             primary: optim,
             others: Vec::new(),
             version: u64::MAX,
-            fresh: true,
         }
     }
 
@@ -89,7 +87,6 @@ impl ReplicatedOptimizer {
             primary: self.primary.load_record(record),
             others: Vec::new(),
             version: u64::MAX,
-            fresh: false,
         }
     }
 
@@ -112,85 +109,74 @@ impl ReplicatedOptimizer {
         S: StepResult,
         F: Fn(&M, B) -> S + Send + Sync + 'static,
     {
-        let (gathered, reduced) = model.step(
+        let (lr, optimizers) = (lr.into(), self.ready(model));
+        let (gathered, stepped) = model.step(
             "ReplicatedOptimizer::train_step",
             batch,
             |_| Link::Leaf,
             move |slot, replica, shard| {
                 train(slot, replica, Scaling::Step, || step(replica, shard))
             },
-            |model, applied| {
+            move |model, applied| {
                 let combined = model.combine::<S>(applied)?;
-                model.all_reduce_or_reduce(combined, applied)
+                let (gathered, reduced) = model.all_reduce_or_reduce(combined, applied)?;
+                let started = Instant::now();
+                let stepped = model.optimize(lr, optimizers, reduced, &applied.progress)?;
+                applied.stats.optimizer = PhaseStats::since(started);
+                Ok((gathered, stepped))
             },
         )?;
-        let started = Instant::now();
-        self.optimize(lr.into(), model, reduced)?;
-        model.shared.meter.optimizer(PhaseStats::since(started));
+        self.keep(model, stepped);
         Ok(gathered)
     }
 
-    fn optimize<M: Module + 'static>(
-        &mut self,
-        lr: ModuleLearningRate,
-        model: &mut DataParallel<M>,
-        reduced: Reduced,
-    ) -> Result<(), DataParallelError> {
-        let mut grads = match reduced {
-            Reduced::Primary(grads) => vec![grads],
-            Reduced::All(grads) => grads,
+    /// The optimizers for the next step of `model`. Clones share their tensors: the originals are kept until it has succeeded.
+    fn ready<M: Module>(&self, model: &DataParallel<M>) -> Optimizers {
+        let current = self.version == model.version;
+        let others = if current {
+            self.others.clone()
+        } else {
+            Vec::new()
         };
-        let copies = model.lock().copies(grads.len(), model.version);
-        // A clone of the wrapper may have used the replicas in between: then only the primary steps, and they follow it.
-        let copies = copies.unwrap_or_default();
-        grads.truncate(1 + copies.len());
-        self.others.resize_with(model.replica_count() - 1, || None);
-        let others = &mut self.others[..copies.len()];
-        if self.version != model.version {
-            others.fill_with(|| None);
+        Optimizers {
+            primary: self.primary.clone(),
+            others,
         }
-        // A copy of the primary's optimizer moves its state with its first step, and copies between devices are issued in one
-        // order, so by one thread.
-        let moves = !self.fresh && others.iter().any(Option::is_none);
-        // Clones share their tensors: the originals are kept until all steps have succeeded.
-        let mut parts = vec![(self.primary.clone(), model.module.clone())];
-        parts.extend(others.iter().zip(&copies).map(|(own, copy)| {
-            let optim = own.as_ref().unwrap_or(&self.primary);
-            (optim.clone(), copy.module.clone())
-        }));
-        let progress = Arc::new(model.shared.progress(parts.len()));
-        let jobs = parts.into_iter().zip(grads).enumerate();
-        let jobs = jobs.map(|(replica, ((mut optim, module), grads))| {
-            let (lr, progress) = (lr.clone(), progress.clone());
-            let job: Job<M> = Box::new(move || {
-                progress.enter(replica, Phase::Optimizer);
-                let module = optim.step(lr, module, grads);
-                (module, optim)
-            });
-            job
-        });
-        let mut stepped = model.run_optimizers(jobs.collect(), moves)?.into_iter();
+    }
 
-        if let Some((module, optim)) = stepped.next() {
-            (model.module, model.version) = (module, next_version());
-            self.primary = optim;
-        }
+    fn keep<M: Module + 'static>(&mut self, model: &mut DataParallel<M>, stepped: Stepped<M>) {
+        let Stepped {
+            primary,
+            optim,
+            others,
+        } = stepped;
+        (model.module, model.version) = (primary, next_version());
+        (self.primary, self.version) = (optim, model.version);
         // Replicas that took no part are behind: they get the primary's values and state when they are used again.
-        self.others.fill_with(|| None);
-        let mut kept = Vec::with_capacity(copies.len());
-        for (replica, ((module, optim), copy)) in stepped.zip(copies).enumerate() {
-            self.others[replica] = Some(optim);
+        self.others.clear();
+        let mut kept = Vec::with_capacity(others.len());
+        for (copy, optim) in others {
+            self.others.push(Some(optim));
             kept.push(Kept {
-                module,
                 version: model.version,
                 ..copy
             });
         }
         model.lock().keep(kept.into_iter());
-        self.version = model.version;
-        self.fresh = false;
-        Ok(())
     }
+}
+
+/// Optimizers of the primary and of the others, as far as those have one of their own.
+struct Optimizers {
+    primary: ModuleOptimizer,
+    others: Vec<Option<ModuleOptimizer>>,
+}
+
+/// What the optimizers have made: of the primary, and of the replicas that stepped too.
+struct Stepped<M> {
+    primary: M,
+    optim: ModuleOptimizer,
+    others: Vec<(Kept<M>, ModuleOptimizer)>,
 }
 
 /// One replica's step of the optimizer.
@@ -230,6 +216,57 @@ impl<M: Module + 'static> DataParallel<M> {
         Ok((gathered, reduced))
     }
 
+    /// The optimizers' steps on the primary and, where they have gradients of their own, on the other replicas.
+    fn optimize(
+        &self,
+        lr: ModuleLearningRate,
+        mut optimizers: Optimizers,
+        reduced: Reduced,
+        progress: &Arc<Progress>,
+    ) -> Result<Stepped<M>, DataParallelError> {
+        let mut grads = match reduced {
+            Reduced::Primary(grads) => vec![grads],
+            Reduced::All(grads) => grads,
+        };
+        let copies = self.lock().copies(grads.len(), self.version);
+        // A clone of the wrapper may have used the replicas in between: then only the primary steps, and they follow it.
+        let copies = copies.unwrap_or_default();
+        grads.truncate(1 + copies.len());
+        optimizers.others.resize_with(copies.len(), || None);
+        // A copy of the primary's optimizer moves its state with its first step, and copies between devices are issued in one
+        // order, so by one thread.
+        let moves = optimizers.others.iter().any(Option::is_none);
+        let others = optimizers.others.into_iter();
+        let others = others.map(|own| own.unwrap_or_else(|| optimizers.primary.clone()));
+        let mut parts = vec![(optimizers.primary.clone(), self.module.clone())];
+        parts.extend(
+            others
+                .zip(&copies)
+                .map(|(optim, copy)| (optim, copy.module.clone())),
+        );
+        let jobs = parts.into_iter().zip(grads).enumerate();
+        let jobs = jobs.map(|(replica, ((mut optim, module), grads))| {
+            let (lr, progress) = (lr.clone(), progress.clone());
+            let job: Job<M> = Box::new(move || {
+                progress.enter(replica, Phase::Optimizer);
+                let module = optim.step(lr, module, grads);
+                progress.end(replica);
+                (module, optim)
+            });
+            job
+        });
+        let mut stepped = self.run_optimizers(jobs.collect(), moves)?;
+        let others = stepped.split_off(1).into_iter().zip(copies);
+        let others = others.map(|((module, optim), copy)| (Kept { module, ..copy }, optim));
+        let others = others.collect();
+        let (primary, optim) = stepped.pop().expect("the primary always steps");
+        Ok(Stepped {
+            primary,
+            optim,
+            others,
+        })
+    }
+
     /// Run the optimizers' steps, side by side unless they `move` state between devices.
     fn run_optimizers(
         &self,
@@ -237,6 +274,7 @@ impl<M: Module + 'static> DataParallel<M> {
         moves: bool,
     ) -> Result<Vec<(M, ModuleOptimizer)>, DataParallelError> {
         let outcomes = if moves {
+            let _copying = self.shared.apart.then(copying);
             jobs.into_iter().map(crate::workers::caught).collect()
         } else {
             self.shared.workers.run(jobs)

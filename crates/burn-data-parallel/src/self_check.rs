@@ -3,7 +3,7 @@
 //! On some hosts copies between two cards return zeros or stale bytes without any error (peer access that the chipset or the
 //! IOMMU does not carry), and training goes on with wrong numbers. So each ordered pair of devices is tried once a process.
 
-use std::collections::HashMap;
+use std::collections::BTreeSet;
 use std::sync::{Mutex, PoisonError};
 
 use burn::tensor::{Device, Int, Tensor, TensorData};
@@ -27,12 +27,10 @@ pub enum OnBadCopy {
     HostStaged,
 }
 
-/// Results by ordered pair, as messages name the devices: none for a good one, or what was wrong.
-type Known = HashMap<(String, String), Option<String>>;
+/// Ordered pairs that are good, as messages name the devices. What failed is tried again: a device may have been out of memory.
+static GOOD: Mutex<BTreeSet<(String, String)>> = Mutex::new(BTreeSet::new());
 
-static KNOWN: Mutex<Option<Known>> = Mutex::new(None);
-
-/// Try the copies between all ordered pairs of `devices`.
+/// Try the copies between all ordered pairs of `devices`, with the pair at hand in `trying`.
 ///
 /// # Errors
 ///
@@ -41,6 +39,7 @@ pub(crate) fn check(
     devices: &[Device],
     routes: &mut Routes,
     on_bad_copy: OnBadCopy,
+    trying: &Mutex<Option<(String, String)>>,
 ) -> Result<(), DataParallelError> {
     let mut distinct: Vec<Device> = Vec::new();
     for device in devices {
@@ -51,6 +50,8 @@ pub(crate) fn check(
     }
     for from in &distinct {
         for into in distinct.iter().filter(|into| *into != from) {
+            *trying.lock().unwrap_or_else(PoisonError::into_inner) =
+                Some((describe(from), describe(into)));
             let Some(problem) = known(from, into, routes) else {
                 continue;
             };
@@ -75,18 +76,16 @@ pub(crate) fn check(
     Ok(())
 }
 
-/// What is wrong with copies from `from` to `into`, from this process's earlier check where there was one.
+/// What is wrong with copies from `from` to `into`; those that were good once in this process are not tried again.
 fn known(from: &Device, into: &Device, routes: &Routes) -> Option<String> {
     let pair = (describe(from), describe(into));
-    let lock = || KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
-    if !routes.has_faults()
-        && let Some(problem) = lock().get_or_insert_default().get(&pair)
-    {
-        return problem.clone();
+    let good = || GOOD.lock().unwrap_or_else(PoisonError::into_inner);
+    if !routes.has_faults() && good().contains(&pair) {
+        return None;
     }
     let problem = round_trip(from, into, routes).err();
-    if !routes.has_faults() {
-        lock().get_or_insert_default().insert(pair, problem.clone());
+    if !routes.has_faults() && problem.is_none() {
+        good().insert(pair);
     }
     problem
 }

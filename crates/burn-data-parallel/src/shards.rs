@@ -2,8 +2,10 @@
 
 use std::sync::Arc;
 
-use burn::tensor::Device;
+use burn::tensor::{Device, Tensor, kind::Autodiff};
 
+use crate::progress::Progress;
+use crate::reading::in_context;
 use crate::stats::Traffic;
 
 /// Rows of each shard when `rows` rows are spread over `replicas`: balanced, the larger ones first, never empty.
@@ -25,6 +27,8 @@ pub struct Shards {
     pub(crate) devices: Vec<Device>,
     pub(crate) traffic: Arc<Traffic>,
     pub(crate) detached: bool,
+    /// The board of the step, so that an error names the replica whose shard was on its way.
+    pub(crate) progress: Option<Arc<Progress>>,
 }
 
 impl Shards {
@@ -44,6 +48,7 @@ impl Shards {
             devices,
             traffic: Arc::default(),
             detached: false,
+            progress: None,
         }
     }
 
@@ -80,6 +85,29 @@ impl Shards {
                 start += rows;
                 (start - rows, rows, device)
             })
+    }
+
+    /// `tensor` on the device of `replica`. In a `train_step` it is then no part of the graph that it came from, which replicas
+    /// would otherwise run through at the same time.
+    ///
+    /// # Panics
+    ///
+    /// If there is no such replica, or its device fails.
+    pub fn place<const D: usize, K: Autodiff>(
+        &self,
+        replica: usize,
+        tensor: Tensor<D, K>,
+    ) -> Tensor<D, K> {
+        if let Some(progress) = &self.progress {
+            progress.turn_to(replica);
+        }
+        let tensor = self.traffic.to_device(tensor, &self.devices[replica]);
+        if self.detached {
+            let context = tensor.gradient_checkpointing_strategy();
+            in_context(tensor.inner(), context)
+        } else {
+            tensor
+        }
     }
 
     /// The device of each shard, in order.

@@ -64,3 +64,12 @@ impl Slot {
         }
     }
 }
+
+impl Drop for Slot {
+    /// A replica that failed before its turn must not keep the others waiting for it.
+    fn drop(&mut self) {
+        if let Some(turn) = &self.turn {
+            turn.leave(self.replica);
+        }
+    }
+}

@@ -10,7 +10,7 @@ use burn::tensor::{Bool, Device, Int, Tensor};
 use crate::bucket::Packed;
 use crate::inspect::is_trainable;
 use crate::layout::{Layout, Place};
-use crate::reading::Reading;
+use crate::reading::{Part, Reading};
 use crate::stats::Traffic;
 
 /// How the copies relate to the primary's parameters.
@@ -28,6 +28,7 @@ pub(crate) enum Link {
 /// Clones share the values, so that several copies of a module on one device are made of one snapshot, each on its own thread.
 #[derive(Clone)]
 pub(crate) struct Snapshot {
+    link: Link,
     tensors: Arc<HashMap<Key, Box<dyn Any + Send + Sync>>>,
     flags: Arc<HashMap<ParamId, bool>>,
     packed: Option<(Arc<Layout>, Packed)>,
@@ -81,7 +82,7 @@ pub(crate) struct Take<'a> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Scope {
     All,
-    /// Float values that take no gradient.
+    /// Running state.
     Buffers,
 }
 
@@ -107,6 +108,7 @@ impl Take<'_> {
         module.visit(&mut collector);
         let (tensors, flags) = (collector.tensors, collector.flags);
         Snapshot {
+            link: self.link,
             tensors: Arc::new(tensors),
             flags: Arc::new(flags),
             packed,
@@ -122,6 +124,7 @@ impl Snapshot {
             snapshot: self,
             places: Places::of(&self.reading),
             made: HashMap::new(),
+            visited: 0,
         })
     }
 
@@ -167,7 +170,7 @@ impl Collector<'_> {
 impl ModuleVisitor for Collector<'_> {
     fn visit_float<const D: usize>(&mut self, param: &Param<Tensor<D>>) {
         let tensor = param.base();
-        let is_buffer = !param.is_require_grad();
+        let is_buffer = self.take.reading.is_running(&param.id);
         self.keep(param.id, is_buffer, |take| {
             let requires_grad = is_trainable(&tensor);
             let copy = take.traffic.to_device(tensor, take.device);
@@ -208,9 +211,18 @@ struct Restore<'a> {
     places: Places<'a>,
     /// What was made for tied parameters: a second place gets the same leaf.
     made: HashMap<Key, Box<dyn Any>>,
+    /// Places so far, of all kinds.
+    visited: usize,
 }
 
 impl Restore<'_> {
+    /// What the reading says of the next place, which is one of `id`.
+    fn next_part(&mut self, id: ParamId) -> Option<&Part> {
+        let part = self.snapshot.reading.parts.get(self.visited);
+        self.visited += 1;
+        part.filter(|part| part.id == id)
+    }
+
     /// The value for the next place of `id`: a kept one, made ready by `ready`, or else one from a bucket.
     fn value<S: 'static, T: Clone + 'static>(
         &mut self,
@@ -244,11 +256,21 @@ impl ModuleMapper for Restore<'_> {
             Some(as_leaf(packed.float(place)?, place.part.requires_grad))
         };
         let value = self.value(param.id, ready, unpack);
-        replace(param, value)
+        let trains = self
+            .next_part(param.id)
+            .is_some_and(|part| part.requires_grad);
+        let param = replace(param, value);
+        // `Param::map` keeps what the copy was made with, and one that was made while the parameter was frozen falls back to that
+        // in `Module::train`.
+        if trains && self.snapshot.link == Link::Leaf && !param.is_require_grad() {
+            return param.set_require_grad(true);
+        }
+        param
     }
 
     fn map_int<const D: usize>(&mut self, param: Param<Tensor<D, Int>>) -> Param<Tensor<D, Int>> {
         let value = self.value(param.id, Tensor::clone, Packed::int);
+        self.next_part(param.id);
         replace(param, value)
     }
 
@@ -257,6 +279,7 @@ impl ModuleMapper for Restore<'_> {
         param: Param<Tensor<D, Bool>>,
     ) -> Param<Tensor<D, Bool>> {
         let value = self.value(param.id, Tensor::clone, Packed::bool);
+        self.next_part(param.id);
         replace(param, value)
     }
 

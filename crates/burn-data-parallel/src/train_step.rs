@@ -247,12 +247,6 @@ pub(crate) fn train<M: Module, S: StepResult>(
             elements,
         });
     }
-    if !value.is_tracked() {
-        return Err(DataParallelError::NotTrainable {
-            replica: slot.replica,
-            device: slot.device_name(),
-        });
-    }
     if weight == LossWeight::Items(0.0) {
         // The mean of no items is NaN, and NaN times 0 is NaN: it must not reach the sum.
         return Ok(Trained {
@@ -260,6 +254,12 @@ pub(crate) fn train<M: Module, S: StepResult>(
             weight,
             grads: Grads::of(replica, GradientsParams::new(), 1.0, layout),
             output,
+        });
+    }
+    if !value.is_tracked() {
+        return Err(DataParallelError::NotTrainable {
+            replica: slot.replica,
+            device: slot.device_name(),
         });
     }
     // Scaling the loss is one multiplication of one value; scaling the gradients would be one of each.

@@ -39,19 +39,23 @@ impl Undo {
         result: Result<T, DataParallelError>,
         module: &M,
     ) -> Result<T, DataParallelError> {
-        if let (Err(_), Some(snapshot)) = (&result, self.0) {
-            // What the failed step left pending is applied by `valid`, then overwritten by `map` through the cells that a
-            // clone shares; the mapped clone itself is not needed.
-            let undone = caught(|| {
-                drop(module.valid());
-                drop(snapshot.restore(module.clone()));
-            });
-            if let Err(cause) = undone {
-                log::error!(
-                    "running statistics could not be put back after a failed step: {cause}"
-                );
-            }
+        if result.is_err() {
+            self.run(module);
         }
         result
+    }
+
+    /// Put the running statistics of `module` back.
+    pub(crate) fn run<M: Module>(self, module: &M) {
+        let Some(snapshot) = self.0 else { return };
+        // What the failed step left pending is applied by `valid`, then overwritten by `map` through the cells that a clone
+        // shares; the mapped clone itself is not needed.
+        let undone = caught(|| {
+            drop(module.valid());
+            drop(snapshot.restore(module.clone()));
+        });
+        if let Err(cause) = undone {
+            log::error!("running statistics could not be put back after a failed step: {cause}");
+        }
     }
 }

@@ -14,7 +14,7 @@ use crate::workers::Worker;
 #[derive(Debug)]
 pub(crate) struct Watch {
     pub(crate) limit: Duration,
-    worker: Worker,
+    worker: Arc<Worker>,
     /// Of the step that runs now, or has run last.
     progress: Arc<Mutex<Option<Arc<Progress>>>>,
 }
@@ -69,7 +69,7 @@ impl Watch {
             .map_err(|cause| DataParallelError::Thread { replica: 0, cause })?;
         Ok(Self {
             limit,
-            worker,
+            worker: Arc::new(worker),
             progress: Arc::default(),
         })
     }
@@ -84,9 +84,13 @@ impl Watch {
             board: Some(self.progress.clone()),
         };
         let (done, result) = channel();
-        let own = ticket.clone();
+        // Until the job has ended it keeps its own thread, so that nobody who drops the watch has to wait for it.
+        let (own, board, thread) = (ticket.clone(), self.progress.clone(), self.worker.clone());
         self.worker.send(Box::new(move || {
+            let _thread = thread;
             if !own.is_given_up() {
+                // Nothing of the step before.
+                *board.lock().unwrap_or_else(PoisonError::into_inner) = None;
                 let outcome = catch_unwind(AssertUnwindSafe(|| step(&own)));
                 // Nobody waits any more if the step was given up.
                 let _ = done.send(outcome);

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use crate::error::Phase;
 use crate::progress::Progress;
+use crate::sync::mpsc::{Receiver, Sender, channel};
 use crate::sync::{Arc, Mutex};
 use crate::watch::{Missing, Watch};
 use crate::workers::{Workers, caught};
@@ -13,9 +14,19 @@ use shuttle::thread;
 /// What a step changes, and puts back if nobody waits for it any more.
 type State = Arc<Mutex<Vec<usize>>>;
 
-fn step(watch: &Watch, state: &State, number: usize) -> bool {
-    let changed = state.clone();
+/// Steps that have not ended hold the sender.
+type Running = Sender<()>;
+
+/// Wait until all steps have ended: nobody who drops a watch does.
+fn wait_for_all(running: Running, all: Receiver<()>) {
+    drop(running);
+    assert!(all.recv().is_err());
+}
+
+fn step(watch: &Watch, state: &State, running: &Running, number: usize) -> bool {
+    let (changed, running) = (state.clone(), running.clone());
     let outcome = watch.run(move |ticket| {
+        let _running = running;
         let progress = Arc::new(Progress::new(1));
         ticket.show(&progress);
         progress.enter(0, Phase::Apply);
@@ -42,12 +53,12 @@ pub fn a_step_is_kept_exactly_if_its_caller_has_the_result() {
     shuttle::check_random(
         || {
             let watch = Watch::start(Duration::from_secs(1)).unwrap();
-            let state = State::default();
+            let (state, (running, all)) = (State::default(), channel());
             let kept: Vec<_> = (0..3)
-                .filter(|&number| step(&watch, &state, number))
+                .filter(|&number| step(&watch, &state, &running, number))
                 .collect();
-            // Waits for what still runs.
             drop(watch);
+            wait_for_all(running, all);
             assert_eq!(*state.lock().unwrap(), kept);
         },
         20_000,
@@ -58,11 +69,11 @@ pub fn callers_at_the_same_time_wait_for_each_other() {
     shuttle::check_pct(
         || {
             let watch = Arc::new(Watch::start(Duration::from_secs(1)).unwrap());
-            let state = State::default();
+            let (state, (running, all)) = (State::default(), channel());
             let callers: Vec<_> = (0..3)
                 .map(|number| {
-                    let (watch, state) = (watch.clone(), state.clone());
-                    thread::spawn(move || step(&watch, &state, number))
+                    let (watch, state, running) = (watch.clone(), state.clone(), running.clone());
+                    thread::spawn(move || step(&watch, &state, &running, number))
                 })
                 .collect();
             let kept: Vec<_> = callers
@@ -70,6 +81,7 @@ pub fn callers_at_the_same_time_wait_for_each_other() {
                 .map(|caller| caller.join().unwrap())
                 .collect();
             drop(watch);
+            wait_for_all(running, all);
             let mut state = state.lock().unwrap().clone();
             state.sort_unstable();
             let expected: Vec<_> = (0..3).filter(|&number| kept[number]).collect();
@@ -118,9 +130,10 @@ pub fn a_panic_reaches_the_caller() {
                 assert!(matches!(outcome, Err(Missing::TimedOut(_))));
             });
             assert!(failing.is_ok() || failing == Err("it fails".into()));
-            let state = State::default();
-            let kept = step(&watch, &state, 7);
+            let (state, (running, all)) = (State::default(), channel());
+            let kept = step(&watch, &state, &running, 7);
             drop(watch);
+            wait_for_all(running, all);
             assert_eq!(*state.lock().unwrap() == [7], kept);
         },
         10_000,
@@ -145,5 +158,24 @@ pub fn the_coordinator_may_be_dropped_by_itself() {
             assert!(!matches!(outcome, Ok(false)));
         },
         20_000,
+    );
+}
+
+/// Whoever drops the watch does not wait for a step that never ends.
+pub fn nobody_waits_for_a_step_that_was_given_up() {
+    shuttle::check_random(
+        || {
+            let watch = Watch::start(Duration::from_secs(1)).unwrap();
+            let (end, wait) = channel::<()>();
+            let outcome = watch.run(move |ticket| {
+                let ended = wait.recv();
+                (ended.is_err(), ticket.end())
+            });
+            // Without a limit that passes, the step would never end: `end` is dropped after the watch.
+            assert!(matches!(outcome, Err(Missing::TimedOut(_))));
+            drop(watch);
+            drop(end);
+        },
+        10_000,
     );
 }

@@ -111,6 +111,14 @@ impl GatherPlan {
         }
     }
 
+    /// The share of `replica` in a weighted mean; none if that is 0. The mean of no items is NaN, and so is 0 times NaN, so such
+    /// a part must be left out rather than multiplied.
+    pub(crate) fn counted(&self, replica: usize) -> Option<f64> {
+        let weight = *self.weights.get(replica)?;
+        let all_are_zero = || self.weights.iter().all(|&weight| weight == 0.0);
+        (weight != 0.0 || all_are_zero()).then_some(weight)
+    }
+
     pub(crate) fn place(&self) -> String {
         place(&self.path)
     }

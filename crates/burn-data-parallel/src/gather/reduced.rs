@@ -43,44 +43,45 @@ impl<const D: usize> Gather for Mean<Tensor<D>> {
     fn gather_shards(shards: Vec<Self>, plan: &GatherPlan) -> Result<Self, DataParallelError> {
         let weighted = shards
             .into_iter()
-            .zip(&plan.weights)
-            .map(|(Mean(shard), &weight)| {
-                if weight == 1.0 {
-                    shard
-                } else {
-                    shard.mul_scalar(weight)
-                }
-            })
-            .collect();
-        add_up(weighted, plan).map(Mean)
+            .enumerate()
+            .filter_map(|(replica, Mean(shard))| {
+                let weight = plan.counted(replica)?;
+                let weighted = match weight {
+                    1.0 => shard,
+                    _ => shard.mul_scalar(weight),
+                };
+                Some((replica, weighted))
+            });
+        add_up(weighted.collect(), plan).map(Mean)
     }
 }
 
 impl<const D: usize, K: Numeric> Gather for Sum<Tensor<D, K>> {
     fn gather_shards(shards: Vec<Self>, plan: &GatherPlan) -> Result<Self, DataParallelError> {
-        add_up(shards.into_iter().map(|Sum(shard)| shard).collect(), plan).map(Sum)
+        let shards = shards.into_iter().map(|Sum(shard)| shard).enumerate();
+        add_up(shards.collect(), plan).map(Sum)
     }
 }
 
 /// Sum of tensors of one shape on the output device, in order of the replicas.
 fn add_up<const D: usize, K: Numeric>(
-    shards: Vec<Tensor<D, K>>,
+    shards: Vec<(usize, Tensor<D, K>)>,
     plan: &GatherPlan,
 ) -> Result<Tensor<D, K>, DataParallelError> {
-    let first = shards[0].dims();
+    let dims = |(replica, shard): &(usize, Tensor<D, K>)| (*replica, shard.dims());
+    let (first, first_dims) = dims(&shards[0]);
     if let Some((replica, other)) = shards
         .iter()
-        .map(Tensor::dims)
-        .enumerate()
-        .find(|(_, dims)| *dims != first)
+        .map(dims)
+        .find(|(_, dims)| *dims != first_dims)
     {
         return Err(plan.mismatch(format!(
-            "replica 0 gave shape {first:?}, replica {replica} gave {other:?}, and a mean or sum needs one shape"
+            "replica {first} gave shape {first_dims:?}, replica {replica} gave {other:?}, and a mean or sum needs one shape"
         )));
     }
     let mut parts = shards
         .into_iter()
-        .map(|shard| plan.traffic.to_device(shard, &plan.device));
+        .map(|(_, shard)| plan.traffic.to_device(shard, &plan.device));
     let first = parts.next().expect("gather is given at least one shard");
     Ok(parts.fold(first, |sum, part| sum + part))
 }
@@ -89,8 +90,9 @@ macro_rules! reduced_number {
     ($($name:ty),+) => {$(
         impl Gather for Mean<$name> {
             fn gather_shards(shards: Vec<Self>, plan: &GatherPlan) -> Result<Self, DataParallelError> {
-                let mean: f64 = shards.iter().zip(&plan.weights).map(|(shard, weight)| f64::from(shard.0) * weight).sum();
-                Ok(Mean(mean as $name))
+                let shards = shards.into_iter().enumerate();
+                let counted = shards.filter_map(|(replica, shard)| Some(f64::from(shard.0) * plan.counted(replica)?));
+                Ok(Mean(counted.sum::<f64>() as $name))
             }
         }
     )+};

@@ -3,8 +3,6 @@
 use std::collections::{BTreeMap, HashMap};
 use std::hash::{BuildHasher, Hash};
 
-use burn::tensor::Device;
-
 use super::{BatchInspector, Scatter};
 use crate::shards::Shards;
 
@@ -36,7 +34,7 @@ impl<T> Scatter for Rows<T> {
             .collect()
     }
 
-    fn to_replica(self, _device: &Device) -> Self {
+    fn to_replica(self, _replica: usize, _shards: &Shards) -> Self {
         self
     }
 }
@@ -60,9 +58,9 @@ impl<T: Scatter> Scatter for Vec<T> {
         out
     }
 
-    fn to_replica(self, device: &Device) -> Self {
+    fn to_replica(self, replica: usize, shards: &Shards) -> Self {
         self.into_iter()
-            .map(|value| value.to_replica(device))
+            .map(|value| value.to_replica(replica, shards))
             .collect()
     }
 }
@@ -81,8 +79,8 @@ impl<T: Scatter> Scatter for Option<T> {
         }
     }
 
-    fn to_replica(self, device: &Device) -> Self {
-        self.map(|value| value.to_replica(device))
+    fn to_replica(self, replica: usize, shards: &Shards) -> Self {
+        self.map(|value| value.to_replica(replica, shards))
     }
 }
 
@@ -99,8 +97,8 @@ impl<T: Scatter> Scatter for Box<T> {
             .collect()
     }
 
-    fn to_replica(self, device: &Device) -> Self {
-        Box::new((*self).to_replica(device))
+    fn to_replica(self, replica: usize, shards: &Shards) -> Self {
+        Box::new((*self).to_replica(replica, shards))
     }
 }
 
@@ -123,8 +121,8 @@ macro_rules! scatter_map {
                 out
             }
 
-            fn to_replica(self, device: &Device) -> Self {
-                self.into_iter().map(|(key, value)| (key, value.to_replica(device))).collect()
+            fn to_replica(self, replica: usize, shards: &Shards) -> Self {
+                self.into_iter().map(|(key, value)| (key, value.to_replica(replica, shards))).collect()
             }
         }
     };
@@ -149,8 +147,8 @@ macro_rules! scatter_tuple {
                 out
             }
 
-            fn to_replica(self, device: &Device) -> Self {
-                ($(self.$index.to_replica(device),)+)
+            fn to_replica(self, replica: usize, shards: &Shards) -> Self {
+                ($(self.$index.to_replica(replica, shards),)+)
             }
         }
     };
@@ -172,7 +170,7 @@ macro_rules! scatter_plain {
                 vec![self; shards.len()]
             }
 
-            fn to_replica(self, _device: &Device) -> Self {
+            fn to_replica(self, _replica: usize, _shards: &Shards) -> Self {
                 self
             }
         }

@@ -4,8 +4,6 @@ mod containers;
 mod sharded;
 mod tensor;
 
-use burn::tensor::Device;
-
 use crate::error::DataParallelError;
 use crate::shards::{Shards, balanced_sizes};
 
@@ -40,20 +38,19 @@ pub trait Scatter: Sized {
     /// Tell `inspector` the rows of every tensor inside, so that the number of rows is known before anything is cut.
     fn inspect(&self, inspector: &mut BatchInspector);
 
-    /// Cut along `shards.dim()`, and move each piece to its replica's device.
+    /// Cut along `shards.dim()`, and move each piece to its replica's device, by [`Shards::place`].
     ///
     /// Called only after [`inspect`](Self::inspect) has found the rows to be the sum of the shards.
     fn into_shards(self, shards: &Shards) -> Vec<Self>;
 
-    /// Move the whole value to a replica's device.
-    fn to_replica(self, device: &Device) -> Self;
+    /// Move the whole value to the device of `replica`: tensors by [`Shards::place`].
+    fn to_replica(self, replica: usize, shards: &Shards) -> Self;
 }
 
 /// One copy of `value` per shard, each whole and on its replica's device: what `#[scatter(shared)]` does.
 pub fn share<T: Scatter + Clone>(value: T, shards: &Shards) -> Vec<T> {
-    shards
-        .devices()
-        .map(|device| value.clone().to_replica(device))
+    (0..shards.len())
+        .map(|replica| value.clone().to_replica(replica, shards))
         .collect()
 }
 
@@ -63,7 +60,7 @@ pub struct BatchInspector {
     dim: usize,
     path: Vec<String>,
     rows: Option<(String, usize, usize)>,
-    sizes: Option<Vec<usize>>,
+    sizes: Option<(String, Vec<usize>)>,
     error: Option<DataParallelError>,
 }
 
@@ -130,8 +127,27 @@ impl BatchInspector {
 
     /// Something is here that was cut before, into shards of so many rows; the rest of the batch is cut the same way.
     pub fn sizes(&mut self, sizes: &[usize]) {
-        self.rows(sizes.iter().sum());
-        self.sizes.get_or_insert_with(|| sizes.to_vec());
+        let place = self.place();
+        let error = match &self.sizes {
+            _ if sizes.is_empty() || sizes.contains(&0) => DataParallelError::EmptyShard {
+                path: place,
+                sizes: sizes.to_vec(),
+            },
+            Some((first, first_sizes)) if first_sizes != sizes => {
+                DataParallelError::UnequalShards {
+                    first: first.clone(),
+                    first_sizes: first_sizes.clone(),
+                    second: place,
+                    second_sizes: sizes.to_vec(),
+                }
+            }
+            _ => {
+                self.rows(sizes.iter().sum());
+                self.sizes.get_or_insert_with(|| (place, sizes.to_vec()));
+                return;
+            }
+        };
+        self.error.get_or_insert(error);
     }
 
     fn place(&self) -> String {
@@ -142,7 +158,7 @@ impl BatchInspector {
     ///
     /// # Errors
     ///
-    /// `NoScatterDim` or `UnequalRows`, whichever came first.
+    /// `NoScatterDim`, `UnequalRows`, `UnequalShards` or `EmptyShard`, whichever came first.
     pub fn finish(self) -> Result<Option<usize>, DataParallelError> {
         match self.error {
             Some(error) => Err(error),
@@ -155,7 +171,7 @@ impl BatchInspector {
         mut self,
         replicas: usize,
     ) -> Result<Option<Vec<usize>>, DataParallelError> {
-        let cut = self.sizes.take();
+        let cut = self.sizes.take().map(|(_, sizes)| sizes);
         let rows = self.finish()?;
         match cut {
             Some(sizes) if sizes.len() > replicas => Err(DataParallelError::ShardCount {

@@ -1,7 +1,5 @@
 //! Batches that come already cut, each shard on its replica's device.
 
-use burn::tensor::Device;
-
 use super::{BatchInspector, Scatter};
 use crate::shards::Shards;
 
@@ -73,15 +71,15 @@ impl<B: Scatter> Scatter for Sharded<B> {
         self.shards
             .into_iter()
             .zip(self.rows)
-            .zip(shards.devices())
-            .map(|((shard, rows), device)| Self::new([(shard.to_replica(device), rows)]))
+            .enumerate()
+            .map(|(replica, (shard, rows))| Self::new([(shard.to_replica(replica, shards), rows)]))
             .collect()
     }
 
-    fn to_replica(self, device: &Device) -> Self {
-        let shards = self.shards.into_iter();
+    fn to_replica(self, replica: usize, shards: &Shards) -> Self {
+        let own = self.shards.into_iter();
         Self {
-            shards: shards.map(|shard| shard.to_replica(device)).collect(),
+            shards: own.map(|shard| shard.to_replica(replica, shards)).collect(),
             rows: self.rows,
         }
     }
