@@ -22,7 +22,8 @@ pub enum RandomOrder {
     Auto,
     /// Forwards always take turns: for a closure that draws numbers itself.
     InTurn,
-    /// Forwards never take turns: faster, and a seed no longer repeats a run.
+    /// Forwards take no turns for the sake of random numbers: faster, and a seed no longer repeats a run. (Those of
+    /// [`forward`](crate::DataParallel::forward) in training mode take turns all the same, since they are parts of one graph.)
     Free,
 }
 
@@ -160,7 +161,8 @@ impl DataParallelConfig {
     ///
     /// The step is undone when it ends after all. Steps of the wrapper and its clones then run one after another on a thread
     /// of their own, so that the caller can leave. Threads cannot be stopped: where a device never answers, every later step
-    /// is a `TimedOut` error too.
+    /// is a `TimedOut` error too. To load other weights after a `TimedOut`, wait until a step has succeeded: the late step puts
+    /// running statistics back when it ends.
     pub fn with_time_limit(mut self, limit: Duration) -> Self {
         // Longer than any program runs, and still a `Duration` when it is read back.
         let longest = Duration::from_secs(u64::MAX / 2);
@@ -223,7 +225,7 @@ impl DataParallelConfig {
     ///
     /// # Errors
     ///
-    /// As [`DataParallel::new`], and `OutputDevice` where the output device is not one of the device ids, `InvalidConfig` for
+    /// As [`DataParallel::new`] (`RepeatedDevice` for `Reduction::AllReduce` too), and `OutputDevice` where the output device is not one of the device ids, `InvalidConfig` for
     /// a bucket of 0 bytes or a time limit that is none, and `Placement` where [`strict`](Self::strict) is set and a parameter
     /// is not on the primary.
     pub fn init<M: Module>(&self, model: M) -> Result<DataParallel<M>, DataParallelError> {

@@ -116,7 +116,8 @@ impl<M: Module> DataParallel<M> {
     /// # Errors
     ///
     /// `NoDevices`, `DeviceNotFound` or `Visibility` (an id that is not visible), `RepeatedDevice`, `ReplicaCount`,
-    /// `MixedBackends`, `NoParameters`, `CannotEnumerate`, or `Thread`; all before anything is moved.
+    /// `MixedBackends`, `NoParameters`, `CannotEnumerate`, `Thread`, or `SelfCheck` (copies between two of the devices go wrong);
+    /// all before anything is moved.
     pub fn new(model: M, device_ids: impl Into<DeviceIds>) -> Result<Self, DataParallelError> {
         DataParallelConfig::new().init_on(model, device_ids)
     }
@@ -212,7 +213,9 @@ impl<M: Module> DataParallel<M> {
     /// Call `observe` after every step of this wrapper and its clones that has succeeded: inference and training alike, with
     /// what it cost.
     ///
-    /// It is called before the step returns, so the optimizer's time is not in it. It may be called from several threads. It
+    /// It is called before the step returns, so the optimizer's time is not in it (but for a
+    /// [`ReplicatedOptimizer`](crate::ReplicatedOptimizer)), and a step lasts until it returns, whatever the time limit. It may be
+    /// called from several threads. It
     /// may ask the wrapper for anything but a step (`Nested`); if it panics, that is logged and the step succeeds. An observer
     /// that holds a clone of the wrapper keeps it alive.
     ///

@@ -12,12 +12,13 @@ use crate::scatter::Scatter;
 use crate::snapshot::Link;
 
 impl<M: Module + 'static> DataParallel<M> {
-    /// Split `batch`, run `forward` on every replica side by side, and gather the outputs in order on the output device.
+    /// Split `batch`, run `forward` on every replica, and gather the outputs in order on the output device.
     ///
     /// In training mode everything is part of one autodiff graph: `backward()` on a loss of the gathered output gives the
-    /// gradients of the whole batch on the primary's parameters, as one device would. In validation mode
-    /// ([`valid`](Module::valid)) replicas are plain copies. [`train_step`](Self::train_step) is faster for training and
-    /// needs less memory on the primary.
+    /// gradients of the whole batch on the primary's parameters, as one device would; forwards take turns there, since Burn's
+    /// autodiff does not bear several threads in one graph. In validation mode ([`valid`](Module::valid)) replicas are plain
+    /// copies and run side by side. [`train_step`](Self::train_step) is faster for training and needs less memory on the
+    /// primary.
     ///
     /// Fewer rows than replicas use fewer replicas; a batch without rows runs on the primary alone.
     ///
@@ -44,9 +45,14 @@ impl<M: Module + 'static> DataParallel<M> {
     ///
     /// # Errors
     ///
-    /// `UnequalRows`, `NoScatterDim` (the batch); `GatherShapes`, `NoGatherDim`, `ScalarOutput`, `GatherMismatch` (the
-    /// outputs); `Placement` (a parameter has left the primary); `Replica` (a replica or its device failed, after all others
-    /// have ended); `Nested` (called from inside a replica).
+    /// `UnequalRows`, `NoScatterDim`, `UnequalShards`, `EmptyShard`, `ShardCount` (the batch); `GatherShapes`, `NoGatherDim`,
+    /// `ScalarOutput`, `GatherMismatch` (the outputs); `Placement` (a parameter has left the primary); `StagedGraph` (in training
+    /// mode, where copies go through the host); `Replica` (a replica or its device failed, after all others have ended);
+    /// `TimedOut` (the time limit has passed); `Nested` (called from inside a replica).
+    ///
+    /// # Panics
+    ///
+    /// Where a [`Scatter::inspect`] of the caller's own does.
     pub fn forward<B, O, F>(&self, batch: B, forward: F) -> Result<O, DataParallelError>
     where
         B: Scatter + Send + 'static,

@@ -23,7 +23,8 @@ pub enum OnBadCopy {
     #[default]
     Error,
     /// Copies between these two devices go through the host, with a warning in the log. `train_step` and validation work;
-    /// `forward` in training mode is a `StagedGraph` error, because autodiff cannot follow such a copy.
+    /// `forward` in training mode is a `StagedGraph` error, because autodiff cannot follow such a copy. Tensors of a module that are
+    /// no parameters, and the state of a [`ReplicatedOptimizer`](crate::ReplicatedOptimizer), are moved by Burn itself: straight.
     HostStaged,
 }
 

@@ -76,7 +76,8 @@ pub struct StepStats {
 }
 
 impl StepStats {
-    /// Copies of parameters and gradients between devices: those of broadcast and reduce.
+    /// Copies of parameters and gradients between devices: those of broadcast and reduce. What Burn itself moves when a replica is
+    /// made (tensors that are no parameters) is not counted.
     pub fn transfers(&self) -> u64 {
         self.broadcast.transfers + self.reduce.transfers
     }

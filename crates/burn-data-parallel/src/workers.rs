@@ -1,4 +1,5 @@
-//! Persistent worker threads: one per replica but the first, which runs on the caller's thread.
+//! Persistent worker threads: one per replica but the first, which runs on the thread of whoever asks for a step (the caller's,
+//! or the coordinator's where there is a time limit).
 
 use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
