@@ -15,7 +15,7 @@ use crate::kept::private_copy;
 use crate::listing::{has_collective, is_local};
 use crate::reading::Reading;
 use crate::replicas::Replicas;
-use crate::routes::{Routes, copying};
+use crate::routes::Routes;
 use crate::self_check;
 use crate::snapshot::{Link, Scope, Take};
 use crate::stats::Traffic;
@@ -159,7 +159,6 @@ fn check_copies(
     let trying = Arc::new(Mutex::new(None));
     let tried = trying.clone();
     let check = move || {
-        let _copying = copying();
         self_check::check(&devices, &mut routes, on_bad_copy, &trying)?;
         Ok(routes)
     };

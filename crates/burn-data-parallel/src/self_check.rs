@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::DataParallelError;
 use crate::inspect::describe;
-use crate::routes::Routes;
+use crate::routes::{Routes, copying};
 use crate::workers::caught;
 
 /// What to do where the self-check finds that copies between two devices go wrong.
@@ -97,6 +97,7 @@ const SHAPES: [[usize; 2]; 4] = [[1, 1], [1, 1021], [37, 53], [512, 512]];
 
 /// Send tensors of known values, and compare what has arrived.
 fn round_trip(from: &Device, into: &Device, routes: &Routes) -> Result<(), String> {
+    let _copying = copying();
     caught(|| {
         let arrived: Vec<Tensor<1, Int>> = SHAPES
             .iter()
