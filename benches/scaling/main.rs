@@ -42,6 +42,12 @@ fn main() -> Result<(), Box<dyn Error>> {
         }
         report.add(kind, &shape, rows);
         println!("{}", report.table_of_last());
+        // Replicas that share a device divide nothing.
+        if !options.repeat && !options.cpu {
+            for line in report.break_even_of_last() {
+                println!("{line}");
+            }
+        }
     }
     if let Some(file) = &options.json {
         std::fs::write(file, serde_json::to_string_pretty(&report)?)?;

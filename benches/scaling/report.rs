@@ -90,6 +90,14 @@ impl Row {
     fn samples_per_second(&self) -> f64 {
         self.samples as f64 / self.median() * 1e3
     }
+
+    /// From how many rows a batch on this is faster than `bare`, by the model of a step that is `c rows / replicas + o`: bare Burn's
+    /// time gives `c`, what this takes beyond its share gives `o`, and both are equal at `o / (c (1 - 1 / replicas))` rows.
+    fn break_even(&self, bare: &Row) -> f64 {
+        let (replicas, row) = (self.replicas as f64, bare.median() / bare.samples as f64);
+        let overhead = self.median() - row * self.samples as f64 / replicas;
+        (overhead / (row * (1.0 - 1.0 / replicas))).max(0.0)
+    }
 }
 
 impl Report {
@@ -107,6 +115,29 @@ impl Report {
             shape: shape.clone(),
             rows,
         });
+    }
+
+    /// Where the wrapper on several devices begins to pay, a line each.
+    pub fn break_even_of_last(&self) -> Vec<String> {
+        let Some(Model { rows, .. }) = self.models.last() else {
+            return Vec::new();
+        };
+        let Some(bare) = rows.first().filter(|row| row.name == "bare Burn") else {
+            return Vec::new();
+        };
+        let several = rows
+            .iter()
+            .filter(|row| row.replicas > 1 && row.name.starts_with("burn-dp"));
+        several
+            .map(|row| {
+                format!(
+                    "{} on {} devices: faster than one from about {:.0} rows a batch on",
+                    row.name,
+                    row.replicas,
+                    row.break_even(bare).ceil()
+                )
+            })
+            .collect()
     }
 
     pub fn table_of_last(&self) -> String {
