@@ -3,7 +3,9 @@
 use burn::module::Module;
 use burn::optim::{AdamConfig, GradientsParams, ModuleOptimizer};
 use burn::tensor::Device;
-use burn_dp::{DataParallel, DataParallelError, Reduction, ReplicatedOptimizer, StepStats};
+use burn_dp::{
+    DataParallel, DataParallelError, RandomOrder, Reduction, ReplicatedOptimizer, StepStats,
+};
 
 use crate::models::{Batch, Net};
 use crate::options::Devices;
@@ -87,7 +89,10 @@ impl Wrapped {
         devices: &Devices,
         count: usize,
     ) -> Result<Self, DataParallelError> {
-        let config = burn_dp::DataParallelConfig::new().with_allow_repeated(true);
+        // No peer takes turns, and the transformer's dropout, of probability 0, draws nothing.
+        let config = burn_dp::DataParallelConfig::new()
+            .with_allow_repeated(true)
+            .with_random_order(RandomOrder::Free);
         Ok(Self {
             model: Some(config.init_on(net, devices.ids(count))?),
             optim: AdamConfig::new().init(),
@@ -139,7 +144,9 @@ impl AllReduced {
         devices: &Devices,
         count: usize,
     ) -> Result<Self, DataParallelError> {
-        let config = burn_dp::DataParallelConfig::new().with_reduction(Reduction::AllReduce);
+        let config = burn_dp::DataParallelConfig::new()
+            .with_reduction(Reduction::AllReduce)
+            .with_random_order(RandomOrder::Free);
         Ok(Self {
             model: config.init_on(net, devices.ids(count))?,
             optim: ReplicatedOptimizer::new(AdamConfig::new().init()),

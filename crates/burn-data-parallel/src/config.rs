@@ -17,7 +17,8 @@ use crate::self_check::OnBadCopy;
 #[non_exhaustive]
 pub enum RandomOrder {
     /// Forwards of a model that has such layers take turns; all other models run side by side. A seed repeats a run bit for
-    /// bit, because Burn's backends keep one random generator a process.
+    /// bit, because Burn's backends keep one random generator a process. A dropout layer counts whatever its probability, which
+    /// a visit of the module does not show: for one of 0, `Free` repeats a run as well.
     #[default]
     Auto,
     /// Forwards always take turns: for a closure that draws numbers itself.
